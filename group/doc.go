@@ -1,0 +1,2 @@
+// Package group will hold the consumer groups: a pure machine over the records of __consumer_offsets.
+package group

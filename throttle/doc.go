@@ -1,0 +1,2 @@
+// Package throttle will hold dispatch throttling: allowance counters, policies, precedence and fairness; pure.
+package throttle
