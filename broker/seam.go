@@ -33,6 +33,9 @@ type Broker struct {
 	dir     *log.Dir
 	catalog *coord.Shard
 	topics  *topics
+	epoch   int32 // leader epoch of every partition in this life (Dir.SetEpoch gets the same); what current_leader_epoch is compared with
+
+	fetchSessions fetchSessions // fetch_session.go; the zero value is ready
 }
 
 // NodeID is the only node's and the controller's id.
