@@ -1,0 +1,526 @@
+package broker
+
+import (
+	"encoding/binary"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"sluice/config"
+	"sluice/internal/server"
+	"sluice/kproto"
+	"sluice/log"
+)
+
+// Produce (key 0), versions 3-13; 0-2 are advertised but refused by dispatch (KIP-896, KAFKA-18659).
+//
+// Does: checks each partition's batch, appends it, and answers when every append may be acknowledged. Partitions fail
+// one by one. The body is walked whole before the first append, so a malformed request changes nothing.
+//
+// Leaves out: transactions. A transactional id is answered INVALID_TXN_STATE for every partition: to Kafka it is the
+// answer for a partition that is not part of the transaction, and here none can be; clients stop the transaction on it.
+// CURRENT_LEADER and the node endpoints (v10) belong to NOT_LEADER_OR_FOLLOWER, which a single node never answers.
+//
+// Differs from Kafka: a partition named twice is refused (INVALID_REQUEST) at its second place, where Kafka drops the
+// first batch in silence.
+//
+// By version: 5 log_start_offset; 8 record_errors and error_message (KIP-467); 9 flexible; 13 topic ids (KIP-516).
+
+const (
+	// maxProduceParts bounds what a request can make us keep for each of its eight-byte partition entries: a fifth of a
+	// million of them is more than a broker has partitions.
+	maxProduceParts = 200_000
+	// defaultProduceTimeout stands in for a timeout_ms of zero or less. Apache Kafka with one replica answers such
+	// requests without waiting, so clients do send them and do not mean "fail unless the disk is faster than 0 ms".
+	defaultProduceTimeout = 30 * time.Second
+	// smallRequest is how many partitions are searched for duplicates one by one, without a map.
+	smallRequest = 16
+)
+
+// produce is the handler.
+func produce(b *Broker, r *server.Request) {
+	q, ok := scanProduce(r.Body, r.Version)
+	if !ok {
+		r.Abort("malformed Produce body")
+		return
+	}
+	c := newProduceCall()
+	c.begin(b, r, q)
+	c.appendAll()
+	if q.acks == 0 {
+		c.finishSilently()
+		return
+	}
+	c.await()
+}
+
+// produceHead is what a walk over a body finds before anything is done.
+type produceHead struct {
+	topics wireReader // stands at the topics array
+	acks   int16
+	wait   time.Duration // 0: as long as it takes
+
+	hasTxnID bool
+	txnBatch bool // some batch has the transactional bit
+	parts    int
+}
+
+// scanProduce walks a body to its end; ok is false when it is malformed. Nothing is allocated.
+func scanProduce(body []byte, version int16) (q produceHead, ok bool) {
+	r := wireReader{b: body, flex: version >= 9}
+	q.hasTxnID = r.nullableString() != nil
+	q.acks = r.int16()
+	q.wait = produceWait(q.acks, r.int32())
+	q.topics = r
+	for range r.count(minProduceTopic(version)) {
+		if version >= 13 {
+			r.topicID()
+		} else {
+			r.string()
+		}
+		n := r.count(minProducePart)
+		q.parts += n
+		for range n {
+			r.int32()
+			q.txnBatch = transactionalBit(r.nullableBytes()) || q.txnBatch
+			r.tags(noTag)
+		}
+		r.tags(noTag)
+		if r.bad {
+			return q, false
+		}
+	}
+	r.tags(noTag)
+	return q, !r.bad && q.parts <= maxProduceParts
+}
+
+// minProducePart is the least size of a partition entry, in bytes: its index and the length of its records.
+const minProducePart = 5
+
+// minProduceTopic is the least size of a topic entry: its name or id, and its count of partitions.
+func minProduceTopic(version int16) int {
+	if version >= 13 {
+		return 17
+	}
+	return 2
+}
+
+// produceWait is how long an answer may be held back. acks=1 never times out in Kafka, so neither does it here.
+func produceWait(acks int16, timeoutMs int32) time.Duration {
+	switch {
+	case acks != -1:
+		return 0
+	case timeoutMs <= 0:
+		return defaultProduceTimeout
+	}
+	return time.Duration(timeoutMs) * time.Millisecond
+}
+
+// transactionalBit looks at the attributes of what may be a batch. They decide, not the request's transactional id:
+// otherwise leaving the id out would avoid the check (CVE-2018-17196).
+func transactionalBit(records []byte) bool {
+	return len(records) >= kproto.HeaderSize && kproto.Batch(records).Transactional()
+}
+
+// produceCall is one request on its way from the handler to the written reply. It is pooled: appending allocates
+// nothing. Its three owners are the tickets (together), the reply, and the timer when it runs; the last one to let go
+// returns it to the pool.
+type produceCall struct {
+	broker *Broker
+	req    *server.Request
+	head   produceHead
+	refuse *kproto.Error // what every partition gets; nil: they are appended
+
+	parts  []producedPart // has its final length before a ticket is asked to notify one of them
+	seen   map[*log.Log]struct{}
+	out    wireWriter // the reply, complete but for what unresolved tickets may change
+	failed bool       // some partition was refused
+
+	owners     atomic.Int32
+	unresolved atomic.Int32 // tickets, and one for the handler while it still asks
+	replied    atomic.Bool
+	timed      bool // the timer was started; written before the handler gives up its share of unresolved
+	timer      *time.Timer
+
+	reply [1]server.Part
+	done  func(sent bool) // gives up the reply's hold; made once
+}
+
+var produceCalls sync.Pool
+
+func newProduceCall() *produceCall {
+	if c, ok := produceCalls.Get().(*produceCall); ok {
+		return c
+	}
+	c := &produceCall{seen: map[*log.Log]struct{}{}}
+	c.done = func(bool) { c.release() }
+	return c
+}
+
+// producedPart is one partition's place in the reply. It implements log.Waiter.
+type producedPart struct {
+	call   *produceCall
+	log    *log.Log
+	at     int // position of its error code in the reply
+	ticket log.Ticket
+	waits  bool // ticket is set
+	// result is unresolved, or resolvedBit and the code.
+	result atomic.Int32
+}
+
+const (
+	unresolved  = 0
+	resolvedBit = 1 << 16
+)
+
+func (c *produceCall) begin(b *Broker, r *server.Request, q produceHead) {
+	c.broker, c.req, c.head = b, r, q
+	c.refuse = produceRefusal(q)
+	c.failed, c.timed = false, false
+	c.replied.Store(false)
+	c.owners.Store(2)
+	if cap(c.parts) < q.parts {
+		c.parts = make([]producedPart, 0, q.parts)
+	}
+	c.out = wireWriter{b: server.GetBuffer(64 + 64*q.parts), flex: q.topics.flex}
+}
+
+// produceRefusal is the error that a request earns as a whole.
+func produceRefusal(q produceHead) *kproto.Error {
+	switch {
+	case q.acks < -1 || q.acks > 1:
+		return errRequiredAcks
+	case q.hasTxnID:
+		return errNoTransactions
+	case q.txnBatch:
+		return errTransactionalID
+	}
+	return nil
+}
+
+var (
+	errRequiredAcks    = &kproto.Error{Code: 21, Message: "acks must be -1, 0 or 1"}
+	errTransactionalID = &kproto.Error{Code: 53, Message: "a transactional batch needs a transactional id"}
+	errNoTransactions  = &kproto.Error{Code: 48, Message: "transactions are not supported by this broker"}
+	errUnknownTopic    = &kproto.Error{Code: 3, Message: "no such topic or partition"}
+	errUnknownTopicID  = &kproto.Error{Code: 100, Message: "no topic has this id"}
+	errInternalTopic   = &kproto.Error{Code: 17, Message: "clients may not write to an internal topic"}
+	errPartitionTwice  = &kproto.Error{Code: 42, Message: "the partition is named twice in one request"}
+	errRecompressed    = &kproto.Error{Code: 10, Message: "the batch, recompressed as compression.type says, is larger than max.message.bytes"}
+)
+
+// appendAll walks the body again, appends each batch, and writes the reply as it would be if every ticket resolved well.
+func (c *produceCall) appendAll() {
+	r, version := c.head.topics, c.req.Version
+	c.out.header(c.req.CorrelationID)
+	topics := r.count(minProduceTopic(version))
+	c.out.length(topics)
+	for range topics {
+		t, unknown := c.topic(&r)
+		n := r.count(minProducePart)
+		c.out.length(n)
+		for range n {
+			partition, records := r.int32(), r.nullableBytes()
+			r.tags(noTag)
+			c.appendPart(t, unknown, partition, records)
+		}
+		r.tags(noTag)
+		c.out.noTags()
+	}
+	c.out.int32(0) // throttle_time_ms
+	c.out.noTags()
+}
+
+// topic reads a topic's name or id, repeats it in the reply, and looks it up. unknown is the error if it is not there.
+func (c *produceCall) topic(r *wireReader) (t *topic, unknown *kproto.Error) {
+	if c.req.Version >= 13 {
+		id := r.topicID()
+		c.out.b = append(c.out.b, id[:]...)
+		return c.broker.topics.byID(id), errUnknownTopicID
+	}
+	name := r.string()
+	c.out.stringBytes(name)
+	return c.broker.topics.byNameBytes(name), errUnknownTopic
+}
+
+// produced is what became of one partition's batch.
+type produced struct {
+	log.Appended
+	records []kproto.RecordError
+}
+
+func (c *produceCall) appendPart(t *topic, unknown *kproto.Error, partition int32, records []byte) {
+	c.parts = c.parts[:len(c.parts)+1]
+	p := &c.parts[len(c.parts)-1]
+	p.call, p.log, p.waits = c, nil, false
+	p.result.Store(unresolved)
+
+	var done produced
+	err := c.resolve(p, t, unknown, partition)
+	if err == nil {
+		done, err = c.append(p.log, t.config(), records)
+	}
+	if err != nil {
+		c.failed = true
+		done.Appended = log.Appended{Base: -1, LogAppendTime: -1, Start: -1}
+	} else {
+		p.ticket, p.waits = done.Ticket, true
+	}
+	c.writePart(p, partition, done, err)
+}
+
+// resolve finds the partition's log, or says why the batch cannot go there.
+func (c *produceCall) resolve(p *producedPart, t *topic, unknown *kproto.Error, partition int32) error {
+	switch {
+	case c.refuse != nil:
+		return c.refuse
+	case t == nil:
+		return unknown
+	}
+	l := t.partition(partition)
+	switch {
+	case l == nil:
+		return errUnknownTopic
+	case t.internal:
+		return errInternalTopic
+	case c.named(l):
+		return errPartitionTwice
+	}
+	p.log = l
+	return nil
+}
+
+// named tells whether the request named the partition before. Few partitions are compared one by one, many by a map.
+func (c *produceCall) named(l *log.Log) bool {
+	if c.head.parts > smallRequest {
+		_, twice := c.seen[l]
+		c.seen[l] = struct{}{}
+		return twice
+	}
+	for i := range c.parts {
+		if c.parts[i].log == l {
+			return true
+		}
+	}
+	return false
+}
+
+// append checks one batch by its topic's rules and gives it its place in the log.
+func (c *produceCall) append(l *log.Log, t *config.Topic, records []byte) (done produced, err error) {
+	batch, refused, err := kproto.CheckProduced(records, kproto.CheckOptions{
+		ProduceVersion: c.req.Version,
+		Strict:         c.broker.config().ValidationStrict,
+		MaxBytes:       t.MaxMessageBytes,
+		SegmentBytes:   t.SegmentBytes,
+		Compacted:      t.CleanupCompact,
+		LogAppendTime:  t.LogAppendTime,
+		Now:            c.req.Received.UnixMilli(),
+		BeforeMaxMs:    t.TimestampBeforeMaxMs,
+		AfterMaxMs:     t.TimestampAfterMaxMs,
+	})
+	if err != nil {
+		return produced{records: refused}, err
+	}
+	if batch, err = recompress(batch, t); err != nil {
+		return produced{}, err
+	}
+	done.Appended, err = l.Append(batch, log.AppendOptions{})
+	return done, err
+}
+
+// recompress gives the batch in the topic's codec. compression.type=producer, or the same codec, leaves it as it is.
+func recompress(batch kproto.Batch, t *config.Topic) (kproto.Batch, error) {
+	if t.Compression == "producer" {
+		return batch, nil
+	}
+	codec, err := kproto.ParseCodec(t.Compression)
+	if err != nil || codec == batch.Codec() {
+		return batch, err
+	}
+	batch, err = kproto.Recompress(batch, codec, compressionLevel(t, codec))
+	if err == nil && len(batch) > t.MaxMessageBytes {
+		err = errRecompressed
+	}
+	return batch, err
+}
+
+func compressionLevel(t *config.Topic, c kproto.Codec) int {
+	switch c {
+	case kproto.Gzip:
+		return t.GzipLevel
+	case kproto.LZ4:
+		return t.Lz4Level
+	case kproto.Zstd:
+		return t.ZstdLevel
+	}
+	return 0
+}
+
+// writePart writes a partition's entry of the reply and remembers where its error code stands.
+func (c *produceCall) writePart(p *producedPart, partition int32, done produced, err error) {
+	code, message := int16(0), ""
+	if err != nil {
+		code, message = codeFor(err)
+	}
+	w, version := &c.out, c.req.Version
+	w.int32(partition)
+	p.at = len(w.b)
+	w.int16(code)
+	w.int64(done.Base)
+	w.int64(done.LogAppendTime)
+	if version >= 5 {
+		w.int64(done.Start)
+	}
+	if version >= 8 {
+		w.length(len(done.records))
+		for _, e := range done.records {
+			w.int32(e.Index)
+			w.nullableString(e.Message)
+			w.noTags()
+		}
+		w.nullableString(message)
+	}
+	w.noTags()
+}
+
+// finishSilently ends a request that wants no answer: a refusal closes the connection, which is all a producer with
+// acks=0 can notice. What becomes of the tickets is not awaited.
+func (c *produceCall) finishSilently() {
+	if c.failed {
+		c.req.Abort("Produce with acks=0 refused")
+	} else {
+		c.req.NoReply()
+	}
+	server.PutBuffer(c.out.b)
+	c.owners.Store(1)
+	c.release()
+}
+
+// await asks every ticket to notify its part, and replies now if all of them are resolved already.
+func (c *produceCall) await() {
+	tickets := int32(0)
+	for i := range c.parts {
+		if c.parts[i].waits {
+			tickets++
+		}
+	}
+	c.unresolved.Store(tickets + 1)
+	for i := range c.parts {
+		p := &c.parts[i]
+		if !p.waits {
+			continue
+		}
+		if done, err := p.ticket.Notify(p); done {
+			p.Resolved(err)
+		}
+	}
+	if c.head.wait > 0 && c.unresolved.Load() > 1 {
+		c.startTimer()
+	}
+	c.countDown()
+}
+
+func (c *produceCall) startTimer() {
+	c.owners.Add(1)
+	c.timed = true
+	if c.timer == nil {
+		c.timer = time.AfterFunc(c.head.wait, c.expire)
+	} else {
+		c.timer.Reset(c.head.wait)
+	}
+}
+
+// Resolved implements log.Waiter.
+func (p *producedPart) Resolved(err error) {
+	code := int16(0)
+	if err != nil {
+		code = p.call.ticketCode(err)
+	}
+	p.result.Store(resolvedBit | int32(uint16(code)))
+	p.call.countDown()
+}
+
+// ticketCode maps the error of an append that was accepted and then not made durable. Whatever it was, the client may
+// not take the batch for written: KAFKA_STORAGE_ERROR, or the topic was deleted under it.
+func (c *produceCall) ticketCode(err error) int16 {
+	switch {
+	case !errors.Is(err, log.ErrDeleted):
+		return 56
+	case c.req.Version >= 13:
+		return errUnknownTopicID.Code
+	}
+	return errUnknownTopic.Code
+}
+
+func (c *produceCall) countDown() {
+	if c.unresolved.Add(-1) > 0 {
+		return
+	}
+	if c.timed && c.timer.Stop() {
+		c.release()
+	}
+	c.send()
+	c.release()
+}
+
+// expire answers REQUEST_TIMED_OUT for what is not resolved yet. Those appends stand, and may be read later.
+func (c *produceCall) expire() {
+	c.send()
+	c.release()
+}
+
+// send completes the reply with the tickets' results and hands it over, the first time it is called.
+func (c *produceCall) send() {
+	if !c.replied.CompareAndSwap(false, true) {
+		return
+	}
+	for i := range c.parts {
+		if p := &c.parts[i]; p.waits {
+			c.patch(p.at, p.result.Load())
+		}
+	}
+	c.out.setSize(0)
+	c.reply[0] = server.Part{Bytes: c.out.b, Pool: true}
+	c.req.Reply(server.Reply{Parts: c.reply[:], Done: c.done})
+}
+
+// patch writes a ticket's failure over the entry whose error code stands at the position given.
+func (c *produceCall) patch(at int, result int32) {
+	code := uint16(result)
+	if result == unresolved {
+		code = 7 // REQUEST_TIMED_OUT
+	}
+	if code == 0 {
+		return
+	}
+	e := c.out.b[at:]
+	binary.BigEndian.PutUint16(e, code)
+	if result == unresolved {
+		return
+	}
+	none := int64(-1)
+	binary.BigEndian.PutUint64(e[2:], uint64(none))
+	binary.BigEndian.PutUint64(e[10:], uint64(none))
+	if c.req.Version >= 5 {
+		binary.BigEndian.PutUint64(e[18:], uint64(none))
+	}
+}
+
+// release gives up one owner's hold.
+func (c *produceCall) release() {
+	if c.owners.Add(-1) > 0 {
+		return
+	}
+	c.broker, c.req, c.refuse, c.head, c.out, c.reply[0] = nil, nil, nil, produceHead{}, wireWriter{}, server.Part{}
+	for i := range c.parts {
+		c.parts[i].log, c.parts[i].ticket = nil, log.Ticket{}
+	}
+	clear(c.seen)
+	if c.parts = c.parts[:0]; cap(c.parts) <= maxPooledParts {
+		produceCalls.Put(c)
+	}
+}
+
+// maxPooledParts keeps a rare huge request from staying in the pool, in partitions of about 100 bytes.
+const maxPooledParts = 1024
