@@ -1,0 +1,169 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+
+	"sluice/catalog"
+	"sluice/config"
+	"sluice/internal/coord"
+	"sluice/internal/server"
+	"sluice/internal/vfs"
+	"sluice/log"
+)
+
+// NodeID is the only node's and the controller's id.
+const NodeID = 1
+
+// Options of a broker.
+type Options struct {
+	DataDir   string
+	FS        vfs.FS
+	Static    map[string]string // settings of file, environment and --set, merged and validated
+	Advertise string            // host:port told to clients; "" means the address each connection reached
+	Logger    *slog.Logger      // nil: silent
+}
+
+// Broker implements server.Handler.
+type Broker struct {
+	opts      Options
+	logger    *slog.Logger
+	advertise hostPort // zero: the address each connection reached
+	clusterID string
+	epoch     int32 // of this start; the leader epoch of every partition
+
+	dir           *log.Dir
+	catalog       *coord.Shard
+	opened        chan struct{} // closed when catalog is set
+	settings      atomic.Pointer[settings]
+	topics        *topics
+	pids          pidAllocator
+	deletions     deletions
+	metrics       *metrics
+	fetchSessions fetchSessions // fetch_session.go; the zero value is ready
+	ready         atomic.Bool   // between the end of Start and Close
+}
+
+// Start recovers the data directory, replays the catalog and raises the epoch; the broker may then be given to a server.
+// On an empty directory it costs at most four syncs.
+func Start(o Options) (*Broker, error) {
+	b, err := newBroker(o)
+	if err != nil {
+		return nil, err
+	}
+	if b.dir, err = log.Open(o.DataDir, log.Options{FS: o.FS, Logger: b.logger}); err != nil {
+		return nil, fmt.Errorf("start broker: %w", err)
+	}
+	b.topics = newTopics(b.dir)
+	if err := b.load(); err != nil {
+		return nil, errors.Join(fmt.Errorf("start broker: %w", err), b.Close(context.Background()))
+	}
+	b.ready.Store(true)
+	return b, nil
+}
+
+// newBroker makes a broker that holds nothing yet.
+func newBroker(o Options) (*Broker, error) {
+	b := &Broker{opts: o, logger: o.Logger, opened: make(chan struct{})}
+	if b.logger == nil {
+		b.logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Advertise != "" {
+		a, err := parseHostPort(o.Advertise)
+		if err != nil {
+			return nil, fmt.Errorf("start broker: the advertised address: %w", err)
+		}
+		b.advertise = a
+	}
+	first, err := newSettings(config.Layers{Static: o.Static})
+	if err != nil {
+		return nil, fmt.Errorf("start broker: %w", err)
+	}
+	b.settings.Store(first)
+	b.pids.reserve = b.reserveProducerIDs
+	b.metrics = newMetrics(b)
+	return b, nil
+}
+
+// load replays the catalog and brings topics and settings to what it says.
+func (b *Broker) load() error {
+	meta, err := readMeta(b.opts.FS, b.opts.DataDir)
+	if err != nil {
+		return err
+	}
+	if err := meta.checkNode(); err != nil {
+		return err
+	}
+	if err := b.openCatalog(); err != nil {
+		return err
+	}
+	if err := b.begin(meta); err != nil { // its answer comes after the orders that describe what exists
+		return err
+	}
+	return b.reconcile()
+}
+
+// openCatalog opens the catalog's log and replays it.
+func (b *Broker) openCatalog() error {
+	l := b.dir.Log(catalogTopic, catalogTopicID, 0, catalogLogConfig())
+	// The record that begins this run is stamped before its answer names the epoch; it must not carry an older one than what
+	// stands in the log already.
+	last, err := l.Epoch()
+	if err != nil {
+		return fmt.Errorf("open the catalog: %w", err)
+	}
+	b.dir.SetEpoch(last + 1)
+	fresh := func() coord.Machine {
+		return catalog.New(catalog.Options{MaxPartitions: func() int { return b.config().MaxPartitions }})
+	}
+	b.catalog, err = coord.Open(fresh, &catalogLog{l}, coord.Options{Logger: b.logger, Orders: b.follow})
+	if err != nil {
+		return fmt.Errorf("open the catalog: %w", err)
+	}
+	close(b.opened)
+	return nil
+}
+
+// begin starts a run: the cluster's id for ever, a new epoch for every partition.
+func (b *Broker) begin(meta metaProperties) error {
+	v, err := b.catalog.Ask(context.Background(), catalog.Start{NewClusterID: newUUID().String()})
+	if err != nil {
+		return fmt.Errorf("begin a run in the catalog: %w", err)
+	}
+	started := v.(catalog.Started)
+	if err := meta.checkCluster(started.ClusterID); err != nil {
+		return err
+	}
+	b.clusterID, b.epoch = started.ClusterID, started.Epoch
+	b.dir.SetEpoch(started.Epoch)
+	return meta.write(b.opts.FS, b.opts.DataDir, started.ClusterID)
+}
+
+// Close syncs everything and lets the data directory go. The server must have been shut down before.
+func (b *Broker) Close(ctx context.Context) error {
+	b.ready.Store(false)
+	if b.catalog != nil {
+		b.catalog.Close()
+	}
+	if err := b.dir.Close(ctx); err != nil {
+		return fmt.Errorf("close broker: %w", err)
+	}
+	return nil
+}
+
+// ClusterID is made at the first start and stands for ever.
+func (b *Broker) ClusterID() string { return b.clusterID }
+
+// Epoch is the leader epoch of every partition in this run.
+func (b *Broker) Epoch() int32 { return b.epoch }
+
+// config is the settings in force now.
+func (b *Broker) config() *config.Broker { return b.settings.Load().broker }
+
+// Config is the settings in force now, for the server that listens for this broker.
+func (b *Broker) Config() config.Broker { return *b.config() }
+
+var _ server.Handler = (*Broker)(nil)

@@ -1,0 +1,113 @@
+package broker
+
+import (
+	"fmt"
+	"time"
+
+	"sluice/internal/coord"
+	"sluice/kproto"
+	"sluice/log"
+)
+
+// The catalog's log. It is an ordinary partition log, and the one topic that no client ever sees.
+const catalogTopic = "__sluice_catalog"
+
+// catalogTopicID is fixed: the catalog is what tells all other ids, so it cannot tell its own. The bytes read "sluice-catalog-0".
+var catalogTopicID = kproto.TopicID([]byte("sluice-catalog-0"))
+
+// replayBytes is read of the catalog at a time.
+const replayBytes = 1 << 20
+
+// catalogLogConfig: the catalog is fsynced whatever sluice.durability says.
+func catalogLogConfig() *log.Config {
+	return &log.Config{
+		SegmentBytes:       1 << 30,
+		SegmentAge:         7 * 24 * time.Hour,
+		IndexBytes:         10 << 20,
+		IndexInterval:      4096,
+		ProducerExpiration: 24 * time.Hour,
+	}
+}
+
+// catalogLog adapts a partition log to what the driver of a machine needs.
+type catalogLog struct{ log *log.Log }
+
+// Append writes the records as one batch, so that a step survives whole or not at all.
+func (c *catalogLog) Append(records []coord.Record, now coord.Time) (coord.Ticket, error) {
+	b := kproto.NewBuilder(kproto.None)
+	for _, r := range records {
+		b.Add(kproto.Record{Timestamp: now.UnixMilli(), Key: r.Key, Value: r.Value})
+	}
+	a, err := c.log.Append(b.Batch(), log.AppendOptions{Internal: true})
+	if err != nil {
+		return nil, err
+	}
+	return ticket{a.Ticket}, nil
+}
+
+// Replay gives every durable record from the start, in order.
+func (c *catalogLog) Replay(fn func(coord.Record) error) error {
+	o, err := c.log.Offsets()
+	if err != nil {
+		return err
+	}
+	var buf []byte
+	for at := o.Start; at < o.High; {
+		var next int64
+		if buf, next, err = c.log.ReadBytes(buf[:0], at, o.High, replayBytes); err != nil {
+			return err
+		}
+		if next <= at {
+			return fmt.Errorf("the catalog's log does not go on at offset %d of %d", at, o.High)
+		}
+		if err := replayBatches(buf, fn); err != nil {
+			return err
+		}
+		at = next
+	}
+	return nil
+}
+
+func replayBatches(b []byte, fn func(coord.Record) error) error {
+	for len(b) > 0 {
+		batch, rest, err := kproto.SplitBatch(b)
+		if err != nil {
+			return err
+		}
+		var failed error
+		err = batch.EachRecord(func(r kproto.Record) bool {
+			// The machine may keep what it is given; the buffer is read into again.
+			failed = fn(coord.Record{Key: clone(r.Key), Value: clone(r.Value)})
+			return failed == nil
+		})
+		if err != nil {
+			return err
+		}
+		if failed != nil {
+			return failed
+		}
+		b = rest
+	}
+	return nil
+}
+
+// clone keeps the difference between empty and nil, which is a tombstone.
+func clone(b []byte) []byte {
+	if b == nil {
+		return nil
+	}
+	return append(make([]byte, 0, len(b)), b...)
+}
+
+// ticket adapts a log's ticket.
+type ticket struct{ log.Ticket }
+
+func (t ticket) Notify(fn func(error)) {
+	if done, err := t.Ticket.Notify(waiterFunc(fn)); done {
+		fn(err)
+	}
+}
+
+type waiterFunc func(error)
+
+func (f waiterFunc) Resolved(err error) { f(err) }

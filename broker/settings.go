@@ -1,0 +1,99 @@
+package broker
+
+import (
+	"maps"
+
+	"sluice/catalog"
+	"sluice/config"
+	"sluice/log"
+)
+
+// Resource types of configs, as on the wire.
+const (
+	resourceTopic         catalog.ResourceType = 2
+	resourceBroker        catalog.ResourceType = 4
+	resourceBrokerLogger  catalog.ResourceType = 8
+	resourceClientMetrics catalog.ResourceType = 16
+	resourceGroup         catalog.ResourceType = 32
+)
+
+// settings is what is in force now: the layers and the broker's snapshot of them. It is immutable; a change makes a new one.
+type settings struct {
+	layers config.Layers // Topic and Group stay empty here
+	broker *config.Broker
+	// What topics without settings of their own share.
+	topicLog    *log.Config
+	internalLog *log.Config
+}
+
+func newSettings(l config.Layers) (*settings, error) {
+	b, err := config.NewBroker(l)
+	if err != nil {
+		return nil, err
+	}
+	s := &settings{layers: l, broker: b}
+	s.topicLog = s.logConfig(&b.Topic, false)
+	s.internalLog = s.logConfig(&b.Topic, true)
+	return s, nil
+}
+
+// with gives the settings after a change of a broker resource: "" is the default of all brokers.
+func (s *settings) with(c catalog.ConfigChanged) (*settings, error) {
+	l := s.layers
+	if c.Name == "" {
+		l.DynamicDefault = maps.Clone(c.Values)
+	} else {
+		l.Dynamic = maps.Clone(c.Values)
+	}
+	return newSettings(l)
+}
+
+// forTopic is the layers with a topic's settings on top.
+func (s *settings) forTopic(own map[string]string) config.Layers {
+	l := s.layers
+	l.Topic = own
+	return l
+}
+
+// topic makes a topic's snapshot, for the API and for its logs. Topics without settings of their own share one of each.
+func (s *settings) topic(t catalog.Topic) (*config.Topic, *log.Config, error) {
+	if len(t.Config) == 0 {
+		if t.Internal {
+			return &s.broker.Topic, s.internalLog, nil
+		}
+		return &s.broker.Topic, s.topicLog, nil
+	}
+	c, err := config.NewTopic(s.forTopic(t.Config))
+	if err != nil {
+		return nil, nil, err
+	}
+	return c, s.logConfig(c, t.Internal), nil
+}
+
+// logConfig is what a partition must know of its settings. Internal topics are fsynced whatever sluice.durability says.
+func (s *settings) logConfig(t *config.Topic, internal bool) *log.Config {
+	c := &log.Config{
+		Durability:         durabilityOf(t.Durability),
+		SyncInterval:       t.SyncInterval,
+		SegmentBytes:       t.SegmentBytes,
+		SegmentAge:         t.SegmentAge,
+		IndexBytes:         t.SegmentIndexBytes,
+		IndexInterval:      t.IndexInterval,
+		LogAppendTime:      t.LogAppendTime,
+		ProducerExpiration: s.broker.ProducerExpiration,
+	}
+	if internal {
+		c.Durability = log.Fsync
+	}
+	return c
+}
+
+func durabilityOf(s string) log.Durability {
+	switch s {
+	case "interval":
+		return log.Interval
+	case "os":
+		return log.OS
+	}
+	return log.Fsync // the safe one, should an unknown word ever come this far
+}
