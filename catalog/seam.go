@@ -4,7 +4,7 @@
 package catalog
 
 import (
-	"sluice/internal/coord"
+	"sluice/internal/machine"
 	"sluice/kproto"
 )
 
@@ -110,9 +110,9 @@ func New(o Options) *Machine { panic("seam") }
 
 type Machine struct{}
 
-var _ coord.Machine = (*Machine)(nil)
+var _ machine.Machine = (*Machine)(nil)
 
-func (m *Machine) Step(now coord.Time, ev coord.Event) coord.Effects { panic("seam") }
-func (m *Machine) Apply(r coord.Record) error                        { panic("seam") }
-func (m *Machine) Loaded(now coord.Time) coord.Effects               { panic("seam") }
-func (m *Machine) Deadline() coord.Time                              { panic("seam") }
+func (m *Machine) Step(now machine.Time, ev machine.Event) machine.Effects { panic("seam") }
+func (m *Machine) Apply(r machine.Record) error                        { panic("seam") }
+func (m *Machine) Loaded(now machine.Time) machine.Effects               { panic("seam") }
+func (m *Machine) Deadline() machine.Time                              { panic("seam") }
