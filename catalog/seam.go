@@ -113,6 +113,6 @@ type Machine struct{}
 var _ machine.Machine = (*Machine)(nil)
 
 func (m *Machine) Step(now machine.Time, ev machine.Event) machine.Effects { panic("seam") }
-func (m *Machine) Apply(r machine.Record) error                        { panic("seam") }
-func (m *Machine) Loaded(now machine.Time) machine.Effects               { panic("seam") }
-func (m *Machine) Deadline() machine.Time                              { panic("seam") }
+func (m *Machine) Apply(r machine.Record) error                            { panic("seam") }
+func (m *Machine) Loaded(now machine.Time) machine.Effects                 { panic("seam") }
+func (m *Machine) Deadline() machine.Time                                  { panic("seam") }
