@@ -38,6 +38,7 @@ const (
 	attrLogAppendTime = 0x08
 	attrTransactional = 0x10
 	attrControl       = 0x20
+	attrDeleteHorizon = 0x40 // the base timestamp is when the cleaner may drop tombstones
 )
 
 // prefixSize is what the length field does not count: the base offset and the field itself.

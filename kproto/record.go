@@ -1,7 +1,5 @@
 package kproto
 
-import "encoding/binary"
-
 // Record is one record of a batch. Key and Value alias the decompressed bytes; nil means null.
 type Record struct {
 	Offset    int64
@@ -36,7 +34,7 @@ func (b Batch) EachRecord(fn func(Record) bool) error {
 	if count < 0 || int64(count)*minRecordSize > int64(len(payload)) {
 		return invalid("the batch counts %d records in %d bytes", count, len(payload))
 	}
-	r := recordReader{rest: payload}
+	r := memoryReader(payload)
 	for range count {
 		rec, delta, err := r.next(b)
 		if err != nil {
@@ -50,28 +48,16 @@ func (b Batch) EachRecord(fn func(Record) bool) error {
 			return nil
 		}
 	}
-	if len(r.rest) != 0 {
-		return invalid("%d bytes are left behind the last record", len(r.rest))
+	if r.more() {
+		return invalid("bytes are left behind the last record")
 	}
 	return nil
 }
 
-// recordReader takes records off the front of decompressed bytes. Its methods give zero values
-// after the first failure, which bad tells.
-type recordReader struct {
-	rest []byte
-	bad  bool
-}
-
-// next reads one record and its offset delta.
+// next reads one record and its offset delta. The reader holds all records in memory.
 func (r *recordReader) next(b Batch) (Record, int32, error) {
 	size := r.varint()
-	if r.bad || size < 0 || size > int64(len(r.rest)) {
-		return Record{}, 0, invalid("a record's length is %d with %d bytes left", size, len(r.rest))
-	}
-	body := recordReader{rest: r.rest[:size]}
-	r.rest = r.rest[size:]
-
+	body := memoryReader(r.take(size))
 	body.take(1) // attributes: none is defined
 	rec := Record{Timestamp: b.BaseTimestamp() + body.varlong()}
 	delta := body.varint()
@@ -79,8 +65,8 @@ func (r *recordReader) next(b Batch) (Record, int32, error) {
 	rec.Key = body.bytes()
 	rec.Value = body.bytes()
 	rec.Headers = body.headers()
-	if body.bad || len(body.rest) != 0 {
-		return Record{}, 0, invalid("the record at offset delta %d does not fill its %d bytes", delta, size)
+	if r.bad || body.bad || body.more() {
+		return Record{}, 0, invalid("a record does not fill its %d bytes", size)
 	}
 	if b.LogAppendTime() {
 		rec.Timestamp = b.MaxTimestamp()
@@ -90,7 +76,7 @@ func (r *recordReader) next(b Batch) (Record, int32, error) {
 
 func (r *recordReader) headers() []Header {
 	n := r.varint()
-	if n < 0 || n*minHeaderSize > int64(len(r.rest)) {
+	if n < 0 || n*minHeaderSize > int64(len(r.buf)) {
 		r.bad = true
 	}
 	if r.bad || n == 0 {
@@ -112,60 +98,4 @@ func (r *recordReader) bytes() []byte {
 		return nil
 	}
 	return r.take(n)
-}
-
-// take gives the next n bytes, never nil when it succeeds.
-func (r *recordReader) take(n int64) []byte {
-	if r.bad || n < 0 || n > int64(len(r.rest)) {
-		r.bad, r.rest = true, nil
-		return nil
-	}
-	taken := r.rest[:n:n]
-	r.rest = r.rest[n:]
-	return taken
-}
-
-// varint reads a zigzag number of at most 5 bytes and 32 bits.
-func (r *recordReader) varint() int64 {
-	v, n := varint32(r.rest)
-	return r.advance(v, n)
-}
-
-// varlong reads a zigzag number of at most 10 bytes.
-func (r *recordReader) varlong() int64 {
-	v, n := binary.Varint(r.rest)
-	return r.advance(v, n)
-}
-
-func (r *recordReader) advance(v int64, n int) int64 {
-	if r.bad || n <= 0 {
-		r.bad, r.rest = true, nil
-		return 0
-	}
-	r.rest = r.rest[n:]
-	return v
-}
-
-// maxVarint32 is the most bytes of a 32-bit varint.
-const maxVarint32 = 5
-
-// varint32 reads a zigzag number; n <= 0 when there is none of at most 5 bytes and 32 bits.
-func varint32(b []byte) (v int64, n int) {
-	u, n := uvarint32(b)
-	return int64(int32(u>>1) ^ -int32(u&1)), n
-}
-
-// uvarint32 reads an unsigned number; n <= 0 when there is none of at most 5 bytes and 32 bits.
-func uvarint32(b []byte) (u uint32, n int) {
-	if len(b) > 0 && b[0] < 0x80 {
-		return uint32(b[0]), 1
-	}
-	if len(b) > maxVarint32 {
-		b = b[:maxVarint32]
-	}
-	wide, n := binary.Uvarint(b)
-	if wide > 1<<32-1 {
-		return 0, -n
-	}
-	return uint32(wide), n
 }
