@@ -1,0 +1,248 @@
+package log
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"time"
+
+	"sluice/internal/vfs"
+	"sluice/kproto"
+)
+
+const maxOffset = math.MaxInt64
+
+// AppendOptions say what kind of append it is. The zero value is a client's Produce.
+type AppendOptions struct {
+	Internal bool // from the broker itself: no idempotence check, control batches allowed
+}
+
+// Appended is the answer of stage one.
+type Appended struct {
+	Base          int64 // offset of the first record; of the original for a duplicate
+	LogAppendTime int64 // ms, or -1 with CreateTime
+	Start         int64 // log start offset
+	Duplicate     bool
+	Ticket        Ticket
+}
+
+// Append is stage one for one checked batch. It stamps the batch in place. It never waits for the disk to sync.
+// Errors: ErrTooLarge, ErrOutOfOrderSequence, ErrInvalidProducerEpoch, ErrDamaged, ErrStorage, ErrOffline, ErrDeleted; nothing was appended then.
+func (l *Log) Append(b kproto.Batch, o AppendOptions) (Appended, error) {
+	cfg := l.cfg.Load()
+	if int64(len(b)) > min(cfg.SegmentBytes, maxSegmentBytes) {
+		return Appended{}, fmt.Errorf("%w: %d bytes", ErrTooLarge, len(b))
+	}
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.appendable(); err != nil {
+		return Appended{}, err
+	}
+	if !o.Internal && b.ProducerID() >= 0 {
+		original, dup, err := l.producers.check(b, now.UnixMilli(), cfg.ProducerExpiration)
+		if err != nil {
+			return Appended{}, err
+		}
+		if dup {
+			return l.appended(cfg, original.base, original.last+1, original.time, true), nil
+		}
+	}
+	replyTime := int64(-1)
+	if cfg.LogAppendTime && !b.Control() {
+		replyTime = now.UnixMilli()
+		b.SetAppendTime(replyTime)
+	}
+	base := l.end
+	if err := l.write(b, cfg, now, replyTime); err != nil {
+		return Appended{}, err
+	}
+	l.afterAppend(cfg)
+	return l.appended(cfg, base, l.end, replyTime, false), nil
+}
+
+// appendable opens the log and refuses appends to a damaged one: what follows the damage must not get new offsets.
+func (l *Log) appendable() error {
+	if err := l.ready(); err != nil {
+		return err
+	}
+	if l.damage != nil {
+		return fmt.Errorf("%w: %w", ErrDamaged, l.damage)
+	}
+	return nil
+}
+
+func (l *Log) appended(cfg *Config, base, end, replyTime int64, dup bool) Appended {
+	a := Appended{Base: base, LogAppendTime: replyTime, Start: l.start, Duplicate: dup}
+	if cfg.Durability == Fsync && l.durable < end {
+		a.Ticket = Ticket{l, end, l.gen}
+	}
+	return a
+}
+
+// write puts the batch at the end of the log.
+func (l *Log) write(b kproto.Batch, cfg *Config, now time.Time, replyTime int64) error {
+	seg, err := l.segmentFor(b, cfg, now)
+	if err != nil {
+		return err
+	}
+	b.SetBaseOffset(l.end)
+	b.SetLeaderEpoch(l.dir.epoch.Load())
+	pos := seg.size
+	if err := l.writeAt(seg, b, pos); err != nil {
+		return err
+	}
+	seg.note(b, pos, int64(len(b)), cfg.IndexInterval)
+	l.producers.note(b, now.UnixMilli(), replyTime)
+	if l.epochs.assign(b.LeaderEpoch(), l.end) {
+		l.epochsDirty = true
+	}
+	l.tail.push(tailEntry{seg: seg, base: l.end, next: seg.next, pos: pos})
+	l.end = seg.next
+	return nil
+}
+
+// writeAt writes whole batches only: what a failed write left behind is taken back before the next append, or the log is frozen.
+func (l *Log) writeAt(seg *segment, b []byte, pos int64) error {
+	if _, err := seg.file.WriteAt(b, pos); err != nil {
+		if terr := seg.file.Truncate(pos); terr != nil {
+			l.goOffline(fmt.Errorf("take back a partial write to %s: %w", seg.file.Name(), terr))
+		}
+		return storageError("append to "+seg.file.Name(), err)
+	}
+	return nil
+}
+
+// afterAppend schedules the sync that the durability mode asks for and, where a write is enough, shows the batch.
+func (l *Log) afterAppend(cfg *Config) {
+	switch cfg.Durability {
+	case Fsync:
+		l.scheduleSync(false)
+		return
+	case Interval:
+		l.scheduleLater(cfg.SyncInterval)
+	case OS:
+		if len(l.sealing) > 0 || l.newDir || l.newFiles {
+			l.scheduleSync(false)
+		}
+	}
+	l.show(l.end, l.active(), l.active().size)
+}
+
+// show moves the visible end, which never goes back, and wakes those who wait for it.
+func (l *Log) show(offset int64, seg *segment, pos int64) {
+	if offset <= l.visible.offset {
+		return
+	}
+	l.visible = visible{offset, seg, pos}
+	l.fire()
+}
+
+func (l *Log) active() *segment { return l.segs[len(l.segs)-1] }
+
+// segmentFor gives the segment that takes the batch, rolling if need be.
+func (l *Log) segmentFor(b kproto.Batch, cfg *Config, now time.Time) (*segment, error) {
+	if len(l.segs) == 0 {
+		if err := l.makeDir(); err != nil {
+			return nil, err
+		}
+		return l.addSegment()
+	}
+	seg := l.active()
+	if !mustRoll(seg, b, l.end, cfg, now) {
+		return seg, seg.open(os.O_RDWR)
+	}
+	rolled := sealing{seg, l.copyProducers(cfg, now)}
+	next, err := l.addSegment()
+	if err != nil {
+		return nil, err
+	}
+	l.sealing = append(l.sealing, rolled)
+	return next, nil
+}
+
+// mustRoll: by size, by time (segment.ms, by record timestamps as Kafka does, so that a replay rolls alike), by index size, by offset range.
+func mustRoll(s *segment, b kproto.Batch, end int64, cfg *Config, now time.Time) bool {
+	if s.size == 0 {
+		return false
+	}
+	age := now.Sub(s.created)
+	if s.firstTime >= 0 {
+		age = time.Duration(min(b.MaxTimestamp()-s.firstTime, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
+	}
+	return s.size+int64(len(b)) > min(cfg.SegmentBytes, maxSegmentBytes) ||
+		age > cfg.SegmentAge ||
+		s.indexFull(cfg.IndexBytes) ||
+		end+int64(b.LastOffsetDelta())-s.base > math.MaxInt32
+}
+
+// addSegment makes the file of the next segment; its entry becomes durable with the first sync of its data.
+func (l *Log) addSegment() (*segment, error) {
+	s := newSegment(l.dir.fs, l.path(), l.end)
+	if err := s.open(os.O_RDWR | os.O_CREATE | os.O_TRUNC); err != nil {
+		return nil, err
+	}
+	l.newFiles = true
+	// Readers hold slices of segs: a new one is made, never changed in place.
+	l.segs = append(l.segs[:len(l.segs):len(l.segs)], s)
+	return s, nil
+}
+
+// makeDir makes the partition's directory at its first append.
+func (l *Log) makeDir() error {
+	made, err := vfs.MkdirAll(l.dir.fs, l.path(), 0o700)
+	if err != nil {
+		return storageError("make partition directory", err)
+	}
+	if len(made) > 0 {
+		l.newDir = true
+	}
+	return nil
+}
+
+func (l *Log) copyProducers(cfg *Config, now time.Time) producers {
+	l.producers.expire(now.UnixMilli(), cfg.ProducerExpiration)
+	c := maps.Clone(l.producers)
+	for id, p := range c {
+		copied := *p
+		c[id] = &copied
+	}
+	if c == nil {
+		c = producers{}
+	}
+	return c
+}
+
+// tail remembers where the last batches stand, so that a consumer at the end needs no index and no read to find its place.
+const tailLength = 32
+
+type tailEntry struct {
+	seg        *segment
+	base, next int64
+	pos        int64
+}
+
+type tail struct {
+	ring [tailLength]tailEntry
+	n    int // entries ever pushed
+}
+
+func (t *tail) push(e tailEntry) {
+	t.ring[t.n%tailLength] = e
+	t.n++
+}
+
+// find gives the batch that holds the offset, looking from the newest.
+func (t *tail) find(offset int64) (tailEntry, bool) {
+	for i := t.n - 1; i >= 0 && i >= t.n-tailLength; i-- {
+		e := t.ring[i%tailLength]
+		if offset >= e.next {
+			break
+		}
+		if offset >= e.base {
+			return e, true
+		}
+	}
+	return tailEntry{}, false
+}

@@ -1,0 +1,291 @@
+package log
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"sluice/internal/vfs"
+	"sluice/kproto"
+)
+
+// Options of a data directory.
+type Options struct {
+	FS     vfs.FS
+	Logger *slog.Logger
+	// Syncers is how many partitions may be synced at the same time; 0 means defaultSyncers.
+	Syncers int
+}
+
+// Dir is a data directory held by this process.
+//
+// Lock order: Dir.mu before Log.mu before the small locks of slots and syncer. Nothing waits for the disk to sync while holding Dir.mu or a Log.mu.
+type Dir struct {
+	path   string
+	fs     vfs.FS
+	logger *slog.Logger
+	lock   interface{ Close() error }
+	clean  bool // the last stop was clean: files are as they were closed
+	epoch  atomic.Int32
+	slots  *slots
+	syncer *syncer
+
+	mu     sync.Mutex
+	logs   map[string]*Log // by directory name; a deleted partition's place is free again
+	closed bool
+}
+
+// Open takes the lock of the data directory (created if missing). Errors: ErrInUse, ErrStorage, or a sentence about permissions.
+func Open(path string, o Options) (*Dir, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	made, err := vfs.MkdirAll(o.FS, path, 0o700)
+	if err != nil {
+		return nil, fmt.Errorf("make data directory %s: %w", path, err)
+	}
+	lock, err := o.FS.Lock(filepath.Join(path, lockFile))
+	if errors.Is(err, vfs.ErrLocked) {
+		return nil, fmt.Errorf("%s: %w: stop it, or choose another --data-dir", path, ErrInUse)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lock data directory %s: %w", path, err)
+	}
+	d := &Dir{path: path, fs: o.FS, logger: o.Logger, lock: lock, logs: map[string]*Log{}}
+	d.syncer = newSyncer(cmp.Or(o.Syncers, defaultSyncers))
+	if err := d.open(made); err != nil {
+		_ = lock.Close()
+		return nil, err
+	}
+	return d, nil
+}
+
+func (d *Dir) open(made []string) error {
+	for _, dir := range made {
+		if err := d.fs.SyncDir(filepath.Dir(dir)); err != nil {
+			return storageError("sync parent of data directory", err)
+		}
+	}
+	if err := d.takeCleanMark(); err != nil {
+		return err
+	}
+	var err error
+	if d.slots, err = openSlots(d.fs, d.path); err != nil {
+		return err
+	}
+	return d.sweep()
+}
+
+// takeCleanMark reads and removes the mark of a clean stop; its removal is durable before the first append, or a power cut could bring it back.
+func (d *Dir) takeCleanMark() error {
+	name := filepath.Join(d.path, cleanFile)
+	_, err := d.fs.Stat(name)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		if err = d.fs.Remove(name); err == nil {
+			err = d.fs.SyncDir(d.path)
+		}
+	}
+	if err != nil {
+		return storageError("remove clean shutdown mark", err)
+	}
+	d.clean = true
+	return nil
+}
+
+// sweep removes what a crash left of deletions.
+func (d *Dir) sweep() error {
+	entries, err := d.fs.ReadDir(d.path)
+	if err != nil {
+		return storageError("list data directory", err)
+	}
+	for _, e := range entries {
+		if e.IsDir() && strings.HasSuffix(e.Name(), deleteSuffix) {
+			if err := vfs.RemoveAll(d.fs, filepath.Join(d.path, e.Name())); err != nil {
+				d.logger.Warn("deleted partition's files remain", "directory", e.Name(), "error", err)
+			}
+		}
+	}
+	return nil
+}
+
+// Clean tells whether the last stop was a clean one (or the directory is new).
+func (d *Dir) Clean() bool { return d.clean }
+
+// SetEpoch is the leader epoch stamped on batches from now on: one durable catalog record per start.
+func (d *Dir) SetEpoch(epoch int32) { d.epoch.Store(epoch) }
+
+// Log is the partition's log. It is registered at once and touches the disk when it is first used (or in Recover, after an unclean stop). It never fails:
+// a partition that cannot be opened answers ErrStorage or ErrOffline. The same topic id and partition give the same *Log.
+func (d *Dir) Log(topic string, id kproto.TopicID, partition int32, c *Config) *Log {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	name := partitionDir(topic, partition)
+	if l := d.logs[name]; l != nil && l.id == id {
+		return l
+	}
+	l := &Log{dir: d, topic: topic, id: id, partition: partition, slotIndex: -1}
+	l.cfg.Store(c)
+	if d.closed {
+		l.state, l.offline = stateOffline, ErrClosed
+		return l
+	}
+	d.logs[name] = l
+	return l
+}
+
+// Found is a partition directory on disk.
+type Found struct {
+	Topic     string
+	Partition int32
+	ID        kproto.TopicID // zero when partition.metadata is missing or unreadable
+	Path      string
+}
+
+// Partitions lists the partition directories on disk.
+func (d *Dir) Partitions() ([]Found, error) {
+	entries, err := d.fs.ReadDir(d.path)
+	if err != nil {
+		return nil, storageError("list data directory", err)
+	}
+	var found []Found
+	for _, e := range entries {
+		topic, partition, ok := parsePartitionDir(e.Name())
+		if !ok || !e.IsDir() {
+			continue
+		}
+		path := filepath.Join(d.path, e.Name())
+		id, _ := readMetadata(d.fs, path) // zero: the caller reports it
+		found = append(found, Found{topic, partition, id, path})
+	}
+	return found, nil
+}
+
+// Recover opens every registered partition that has files, in parallel, if the last stop was not clean.
+func (d *Dir) Recover(ctx context.Context) error {
+	if d.clean {
+		return nil
+	}
+	work := make(chan *Log)
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for l := range work {
+				_, _ = l.Offsets() // opens; what is wrong stays with the partition and was logged
+			}
+		})
+	}
+	defer wg.Wait()
+	defer close(work)
+	for _, l := range d.all() {
+		select {
+		case work <- l:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+func (d *Dir) all() []*Log {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	logs := make([]*Log, 0, len(d.logs))
+	for _, l := range d.logs {
+		logs = append(logs, l)
+	}
+	slices.SortFunc(logs, func(a, b *Log) int {
+		return cmp.Or(cmp.Compare(a.topic, b.topic), cmp.Compare(a.partition, b.partition))
+	})
+	return logs
+}
+
+// Delete takes the partition out: later calls on it answer ErrDeleted, watchers are woken, and its directory is renamed out of the way durably, then removed.
+// Readers that hold a Range go on reading.
+func (d *Dir) Delete(l *Log) error {
+	index := l.delete()
+	name := partitionDir(l.topic, l.partition)
+	d.mu.Lock()
+	if d.logs[name] == l {
+		delete(d.logs, name)
+	}
+	d.mu.Unlock()
+	if index >= 0 {
+		d.slots.release(index, slotKey{l.id, l.partition})
+	}
+	return d.discard(filepath.Join(d.path, name), l.id)
+}
+
+// Discard removes the directory of a partition whose topic was deleted.
+func (d *Dir) Discard(f Found) error { return d.discard(f.Path, f.ID) }
+
+func (d *Dir) discard(path string, id kproto.TopicID) error {
+	found, err := readMetadata(d.fs, path)
+	if errors.Is(err, os.ErrNotExist) && !vfs.Exists(d.fs, path) {
+		return nil // never written to
+	}
+	if err == nil && found != id {
+		return nil // another incarnation's
+	}
+	gone := fmt.Sprintf("%s.%x%s", path, id, deleteSuffix)
+	if err := d.fs.Rename(path, gone); err != nil {
+		return storageError("rename deleted partition", err)
+	}
+	if err := d.fs.SyncDir(d.path); err != nil {
+		return storageError("sync data directory", err)
+	}
+	if err := vfs.RemoveAll(d.fs, gone); err != nil {
+		return storageError("remove deleted partition", err)
+	}
+	return nil
+}
+
+// Close syncs everything, writes what a quick start needs, marks the directory clean and releases the lock. If something could not be
+// made durable the mark is left out, so that the next start recovers.
+func (d *Dir) Close(ctx context.Context) error {
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return nil
+	}
+	d.closed = true
+	d.mu.Unlock()
+	var failed error
+	for _, l := range d.all() {
+		if err := l.close(ctx); err != nil && failed == nil {
+			failed = fmt.Errorf("close %s-%d: %w", l.topic, l.partition, err)
+		}
+	}
+	d.syncer.close()
+	if err := d.slots.close(); err != nil && failed == nil {
+		failed = err
+	}
+	if failed == nil {
+		failed = d.writeCleanMark()
+	}
+	if err := d.lock.Close(); err != nil && failed == nil {
+		failed = fmt.Errorf("unlock data directory: %w", err)
+	}
+	return failed
+}
+
+func (d *Dir) writeCleanMark() error {
+	if err := writeSynced(d.fs, filepath.Join(d.path, cleanFile), nil); err != nil {
+		return err
+	}
+	if err := d.fs.SyncDir(d.path); err != nil {
+		return storageError("sync data directory", err)
+	}
+	return nil
+}

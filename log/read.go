@@ -1,0 +1,234 @@
+package log
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"sort"
+
+	"sluice/internal/vfs"
+)
+
+// Range is whole batches in one file. It must be released.
+type Range struct {
+	File vfs.File
+	Pos  int64
+	Len  int64 // 0: nothing there
+	Next int64 // offset after the last batch in the range
+	seg  *segment
+}
+
+// Release gives the file back: a deleted segment's file is closed when its last reader lets go.
+func (r *Range) Release() {
+	if r.seg != nil {
+		r.seg.release()
+		r.seg = nil
+	}
+}
+
+// view is what a reader takes of a segment under the lock, to work with outside it.
+type view struct {
+	seg     *segment
+	offsets offsets
+	times   times
+	end     int64 // bytes that may be read
+	limit   int64 // offset below which batches may be read; maxOffset when end says it
+	next    int64 // offset after the last batch below end, when limit is maxOffset
+	from    int64 // where the batch of the offset asked for begins, or -1
+	damage  *damage
+}
+
+// Read finds whole batches from the batch that holds offset `from`, at most max bytes, below the offset `limit`
+// (usually Offsets.High). If whole is set the first batch is given even when it is larger than max. A range ends at a
+// segment's end. from == limit gives an empty range. Errors: ErrOffsetOutOfRange (below the start, above limit, or limit above the high watermark),
+// ErrStorage, ErrOffline, ErrDeleted, ErrDamaged.
+func (l *Log) Read(from, limit int64, max int, whole bool) (Range, error) {
+	v, err := l.view(from, limit)
+	if err != nil || v.seg == nil {
+		return Range{Next: from}, err
+	}
+	r, err := v.read(from, int64(max), whole)
+	if err != nil || r.Len == 0 {
+		v.seg.release()
+		return Range{Next: from}, v.explain(err)
+	}
+	return r, nil
+}
+
+// view checks the offsets and pins the segment that holds from; none if there is nothing to read.
+func (l *Log) view(from, limit int64) (view, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.ready(); err != nil {
+		return view{}, err
+	}
+	if from < l.start || from > limit || limit > l.visible.offset {
+		return view{}, fmt.Errorf("%w: %d, log has %d to %d", ErrOffsetOutOfRange, from, l.start, l.visible.offset)
+	}
+	if l.damage != nil && from >= l.damage.offset {
+		return view{}, fmt.Errorf("%w: %w", ErrDamaged, l.damage)
+	}
+	if from == limit {
+		return view{}, nil
+	}
+	s := l.segmentOf(from)
+	if s == nil {
+		return view{}, nil
+	}
+	return l.viewOf(s, from, limit)
+}
+
+func (l *Log) viewOf(s *segment, from, limit int64) (view, error) {
+	if err := s.open(os.O_RDWR); err != nil {
+		return view{}, err
+	}
+	if err := s.openIndexes(l.cfg.Load().IndexInterval); err != nil {
+		return view{}, err
+	}
+	v := view{seg: s, offsets: s.offsets, times: s.times, end: s.size, limit: maxOffset, next: s.next, from: -1, damage: l.damage}
+	switch {
+	case s.next <= limit:
+	case s == l.visible.seg && limit == l.visible.offset:
+		v.end, v.next = l.visible.pos, limit
+	default:
+		v.limit = limit
+	}
+	if e, ok := l.tail.find(from); ok && e.seg == s {
+		v.from = e.pos
+	}
+	s.acquire()
+	return v, nil
+}
+
+// segmentOf gives the segment whose batches may hold the offset: the last that begins at or below it, or the one after if it ends before (a gap
+// left by compaction).
+func (l *Log) segmentOf(offset int64) *segment {
+	i := sort.Search(len(l.segs), func(i int) bool { return l.segs[i].base > offset }) - 1
+	if i < 0 {
+		i = 0
+	}
+	for ; i < len(l.segs); i++ {
+		if l.segs[i].next > offset {
+			return l.segs[i]
+		}
+	}
+	return nil
+}
+
+// read finds the range. Its cost is a search in the index and a few headers, whatever its length.
+func (v *view) read(from, max int64, whole bool) (Range, error) {
+	start, size, next, err := v.locate(from)
+	if err != nil {
+		return Range{}, err
+	}
+	if size > max && !whole {
+		return Range{}, nil
+	}
+	r := Range{File: v.seg.file, Pos: start, Len: size, Next: next, seg: v.seg}
+	switch {
+	case size > max:
+	case v.limit == maxOffset && v.end-start <= max:
+		r.Len, r.Next = v.end-start, v.next
+	default:
+		end, after, err := v.extend(start, size, next, max)
+		if err != nil {
+			return Range{}, err
+		}
+		r.Len, r.Next = end-start, after
+	}
+	return r, nil
+}
+
+// locate finds the batch that holds the offset (or the first one after it).
+func (v *view) locate(from int64) (pos, size, next int64, err error) {
+	at := v.from
+	if at < 0 {
+		e, ok, err := v.offsets.floorOffset(v.seg.rel(from))
+		if err != nil {
+			return 0, 0, 0, storageError("read offset index", err)
+		}
+		at = 0
+		if ok {
+			at = int64(e.pos)
+		}
+	}
+	w := newWalker(v.seg.file, at, v.end)
+	defer w.close()
+	for {
+		h, pos, size, err := w.next()
+		if err != nil {
+			return 0, 0, 0, err
+		}
+		if h.LastOffset() >= from {
+			if h.NextOffset() > v.limit {
+				return 0, 0, 0, io.EOF
+			}
+			return pos, size, h.NextOffset(), nil
+		}
+	}
+}
+
+// extend goes from the first batch as far as max and limit allow.
+func (v *view) extend(start, size, next, max int64) (end, after int64, err error) {
+	at := start + size
+	limitRel := uint32(math.MaxUint32)
+	if v.limit != maxOffset {
+		limitRel = v.seg.rel(v.limit)
+	}
+	e, ok, err := v.offsets.floorPosition(uint32(min(start+max, math.MaxUint32)), limitRel)
+	if err != nil {
+		return 0, 0, storageError("read offset index", err)
+	}
+	jumped := ok && int64(e.pos) > at
+	if jumped {
+		at = int64(e.pos)
+	}
+	end, after = at, next
+	w := newWalker(v.seg.file, at, v.end)
+	defer w.close()
+	for {
+		h, pos, size, err := w.next()
+		if errors.Is(err, io.EOF) {
+			return end, after, nil
+		}
+		if err != nil {
+			return 0, 0, err
+		}
+		if jumped {
+			after, jumped = h.BaseOffset(), false
+		}
+		if pos+size-start > max || h.NextOffset() > v.limit {
+			return end, after, nil
+		}
+		end, after = pos+size, h.NextOffset()
+	}
+}
+
+// explain turns the walk's errors into the reader's.
+func (v *view) explain(err error) error {
+	var bad *badBatch
+	switch {
+	case err == nil || errors.Is(err, io.EOF):
+		return nil
+	case errors.As(err, &bad):
+		return fmt.Errorf("%w: %s %w", ErrDamaged, v.seg.file.Name(), bad)
+	}
+	return err
+}
+
+// ReadBytes is Read into memory, for replay and tests: it appends to dst.
+func (l *Log) ReadBytes(dst []byte, from, limit int64, max int) (b []byte, next int64, err error) {
+	r, err := l.Read(from, limit, max, true)
+	if err != nil || r.Len == 0 {
+		return dst, from, err
+	}
+	defer r.Release()
+	n := len(dst)
+	dst = append(dst, make([]byte, r.Len)...)
+	if _, err := r.File.ReadAt(dst[n:], r.Pos); err != nil {
+		return dst[:n], from, storageError("read "+r.File.Name(), err)
+	}
+	return dst, r.Next, nil
+}

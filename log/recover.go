@@ -1,0 +1,571 @@
+package log
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"sluice/internal/vfs"
+	"sluice/kproto"
+)
+
+// open reads the partition's files. After a clean stop it trusts them (looking only at the last bytes of the last segment); otherwise it reads everything
+// from the recovery point on. Called with mu held.
+//
+// Storage errors leave the log idle, to be tried again; files that are not what they should be take it offline.
+func (l *Log) open() error {
+	index, sl, known := l.dir.slots.claim(l.id, l.partition)
+	if known {
+		l.slotIndex, l.start, l.recovery = index, sl.start, sl.recovery
+	}
+	l.producers = producers{}
+	bases, err := l.listSegments()
+	if err != nil {
+		return err
+	}
+	if err := l.checkIdentity(len(bases)); err != nil {
+		return l.refuse(err)
+	}
+	if len(bases) == 0 {
+		return l.openEmpty(sl, known)
+	}
+	if err := l.openSegments(bases, sl, known); err != nil {
+		l.dropSegments(l.segs)
+		l.segs = nil
+		if errors.Is(err, ErrStorage) {
+			return err
+		}
+		return l.refuse(err)
+	}
+	l.state = stateOpen
+	return nil
+}
+
+func (l *Log) refuse(err error) error {
+	l.goOffline(err)
+	return l.ready()
+}
+
+// openEmpty is a partition without segments: never written to, or never durably.
+func (l *Log) openEmpty(sl slot, known bool) error {
+	if known && sl.durable > sl.start {
+		return l.refuse(fmt.Errorf("%w: offsets %d to %d were durable, but %s has no segments", ErrDamaged, sl.start, sl.durable, l.path()))
+	}
+	l.end, l.durable = l.start, l.start
+	l.visible = visible{offset: l.start}
+	l.recovery = l.start
+	l.newDir, l.newFiles = true, true // a directory left by a crash may not be durable
+	l.state = stateOpen
+	return nil
+}
+
+func (l *Log) listSegments() ([]int64, error) {
+	entries, err := l.dir.fs.ReadDir(l.path())
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, storageError("list partition directory", err)
+	}
+	var bases []int64
+	for _, e := range entries {
+		if base, ok := parseSegmentName(e.Name(), logSuffix); ok {
+			bases = append(bases, base)
+		}
+	}
+	return bases, nil
+}
+
+// checkIdentity refuses a directory that belongs to another topic id: a re-created topic never shows its predecessor's data.
+func (l *Log) checkIdentity(segments int) error {
+	if l.id == ReservedID {
+		return nil
+	}
+	id, err := readMetadata(l.dir.fs, l.path())
+	switch {
+	case err == nil && id == l.id:
+		return nil
+	case err == nil:
+		return fmt.Errorf("%w: %s belongs to topic id %s, not %s", ErrDamaged, l.path(), id, l.id)
+	case segments > 0 && vfs.Exists(l.dir.fs, l.path()):
+		// The file is synced before the first append is acknowledged, so it was lost or nothing was acknowledged; write it again with the next sync.
+		l.newDir = true
+	}
+	return nil
+}
+
+func (l *Log) openSegments(bases []int64, sl slot, known bool) error {
+	cfg := l.cfg.Load()
+	for i, base := range bases {
+		s := newSegment(l.dir.fs, l.path(), base)
+		l.segs = append(l.segs, s)
+		if i+1 < len(bases) {
+			s.next = bases[i+1]
+		}
+	}
+	first := 0 // the first segment to be read
+	if known {
+		first = max(0, lastAtOrBelow(bases, sl.recovery))
+	}
+	if l.dir.clean {
+		first = len(bases) - 1
+	}
+	for _, s := range l.segs[:first] {
+		if err := s.openSealed(); err != nil {
+			return err
+		}
+	}
+	if es, err := readEpochs(l.dir.fs, l.path()); err == nil {
+		l.epochs = es
+	} else {
+		l.rebuildEpochs(l.segs[:first])
+	}
+	if l.dir.clean {
+		if err := l.openClean(cfg); err == nil {
+			l.start = max(l.start, bases[0])
+			return nil
+		} else if errors.Is(err, ErrStorage) {
+			return err
+		}
+		l.warn("files do not match the clean stop; recovering", nil)
+	}
+	r := recovery{log: l, cfg: cfg, slot: sl, known: known, first: first}
+	return r.run()
+}
+
+// lastAtOrBelow is the index of the last base <= offset, or -1.
+func lastAtOrBelow(bases []int64, offset int64) int {
+	i, found := slices.BinarySearch(bases, offset)
+	if found {
+		return i
+	}
+	return i - 1
+}
+
+// openSealed takes a segment that was sealed before the last stop; its indexes are opened when they are needed.
+func (s *segment) openSealed() error {
+	if err := s.open(os.O_RDWR); err != nil {
+		return err
+	}
+	size, err := s.file.Size()
+	if err != nil {
+		return storageError("size of segment", err)
+	}
+	s.size, s.synced, s.sealed = size, size, true
+	return nil
+}
+
+var errNotClean = errors.New("not as a clean stop leaves it")
+
+// openClean loads the last segment after a clean stop: its indexes, the few headers after the last index entry, and the producers.
+func (l *Log) openClean(cfg *Config) error {
+	s := l.active()
+	if err := s.openSealed(); err != nil {
+		return err
+	}
+	s.sealed = false
+	if err := s.loadIndexes(); err != nil {
+		return errNotClean
+	}
+	var from int64
+	if n := len(s.offsets.mem); n > 0 {
+		from = int64(s.offsets.mem[n-1].pos)
+	}
+	if err := s.walkTail(from); err != nil {
+		return errNotClean
+	}
+	l.end, l.durable = s.next, s.next
+	l.visible = visible{s.next, s, s.size}
+	if err := l.loadProducers(l.segs, l.end); err != nil {
+		return err
+	}
+	l.recovery = s.base
+	return nil
+}
+
+// loadIndexes reads the index files of a segment that will be appended to into memory.
+func (s *segment) loadIndexes() error {
+	if err := func() error { s.sealed = true; defer func() { s.sealed = false }(); return s.openIndexes(0) }(); err != nil {
+		return err
+	}
+	o, t := s.offsets, s.times
+	s.offsets, s.times = offsets{}, times{}
+	defer closeAll(o.file, t.file)
+	for i := range o.len() {
+		e, err := o.at(i)
+		if err != nil {
+			return err
+		}
+		s.offsets.mem = append(s.offsets.mem, e)
+	}
+	for i := range t.len() {
+		e, err := t.at(i)
+		if err != nil {
+			return err
+		}
+		s.times.mem = append(s.times.mem, e)
+	}
+	return nil
+}
+
+// walkTail goes over the headers from a batch's position to the end, which must be a batch's end.
+func (s *segment) walkTail(from int64) error {
+	if s.size > 0 {
+		first := newWalker(s.file, 0, s.size)
+		h, _, _, err := first.next()
+		if err == nil {
+			s.firstTime = h.MaxTimestamp()
+		}
+		first.close()
+	}
+	w := newWalker(s.file, from, s.size)
+	defer w.close()
+	for {
+		h, pos, size, err := w.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		s.next = h.NextOffset()
+		s.sinceIndex = pos + size - from
+		if h.MaxTimestamp() > s.maxTime {
+			s.maxTime, s.maxTimeOffset = h.MaxTimestamp(), h.LastOffset()
+		}
+	}
+}
+
+// rebuildEpochs reads the leader epochs of segments from their batches' headers when the checkpoint is missing or malformed.
+func (l *Log) rebuildEpochs(segs []*segment) {
+	for _, s := range segs {
+		w := newWalker(s.file, 0, s.size)
+		for {
+			h, _, _, err := w.next()
+			if err != nil {
+				break
+			}
+			l.epochs.assign(h.LeaderEpoch(), h.BaseOffset())
+		}
+		w.close()
+	}
+	l.epochsDirty = len(l.epochs) > 0
+}
+
+// loadProducers makes the producers' state at the offset end: the newest readable snapshot at or below it, then the headers of the batches after that.
+func (l *Log) loadProducers(segs []*segment, end int64) error {
+	snapshots, err := l.snapshots()
+	if err != nil {
+		return err
+	}
+	l.producers = producers{}
+	from := int64(0)
+	for _, o := range slices.Backward(snapshots) {
+		name := filepath.Join(l.path(), segmentName(o, producerSuffix))
+		if o > end {
+			continue
+		}
+		data, err := vfs.ReadFile(l.dir.fs, name, maxProducersFile)
+		if err != nil {
+			return storageError("read producer snapshot", err)
+		}
+		ps, err := decodeProducers(data)
+		if err != nil {
+			l.warn("producer snapshot ignored", err)
+			continue
+		}
+		l.producers, from = ps, o
+		break
+	}
+	return l.replayProducers(segs, from, end)
+}
+
+func (l *Log) replayProducers(segs []*segment, from, end int64) error {
+	now := time.Now().UnixMilli()
+	for _, s := range segs {
+		if s.next <= from || s.base >= end || s.size == 0 {
+			continue
+		}
+		if err := s.open(os.O_RDWR); err != nil {
+			return err
+		}
+		w := newWalker(s.file, 0, s.size)
+		for {
+			h, _, _, err := w.next()
+			if err != nil {
+				break
+			}
+			if h.BaseOffset() >= from && h.BaseOffset() < end {
+				l.producers.note(h, now, replayTime(h))
+			}
+		}
+		w.close()
+	}
+	return nil
+}
+
+// replayTime is the time that the reply to the batch's Produce said.
+func replayTime(h kproto.Batch) int64 {
+	if h.LogAppendTime() {
+		return h.MaxTimestamp()
+	}
+	return -1
+}
+
+// recovery reads the segments from first on, batch by batch, and decides what the log is.
+type recovery struct {
+	log   *Log
+	cfg   *Config
+	slot  slot
+	known bool
+	first int
+
+	expected int64 // next offset
+	buf      []byte
+	scanned  int64
+}
+
+func (r *recovery) run() error {
+	l := r.log
+	segs := l.segs
+	if err := l.loadProducers(segs[:r.first], segs[r.first].base); err != nil {
+		return err
+	}
+	l.epochs.cut(segs[r.first].base)
+	r.expected = segs[r.first].base
+	for i := r.first; i < len(segs); i++ {
+		next := int64(maxOffset)
+		if i+1 < len(segs) {
+			next = segs[i+1].base
+		}
+		bad, err := r.scan(segs[i], next)
+		if err != nil {
+			return err
+		}
+		if bad == nil && i+1 < len(segs) && r.expected != next {
+			bad = &badBatch{segs[i].size, fmt.Sprintf("the log ends at offset %d, the next segment begins at %d", r.expected, next)}
+		}
+		if bad != nil {
+			if err := r.stop(i, bad); err != nil {
+				return err
+			}
+			break
+		}
+	}
+	return r.settle()
+}
+
+// scan takes the batches of one segment in. What overlaps the next segment was taken back after a failed sync and is dropped.
+func (r *recovery) scan(s *segment, limit int64) (*badBatch, error) {
+	if err := s.open(os.O_RDWR); err != nil {
+		return nil, err
+	}
+	size, err := s.file.Size()
+	if err != nil {
+		return nil, storageError("size of segment", err)
+	}
+	s.next = s.base
+	w := newWalker(s.file, 0, size)
+	defer w.close()
+	for {
+		h, pos, n, err := w.next()
+		if errors.Is(err, io.EOF) {
+			return nil, nil
+		}
+		var bad *badBatch
+		if err == nil {
+			bad, err = r.check(s, h, pos, n)
+		} else if !errors.As(err, &bad) {
+			return nil, err
+		} else {
+			err = nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		overlaps := limit != maxOffset && r.expected >= limit
+		if overlaps || (bad != nil && r.expected == limit) {
+			return nil, r.keepTail(s, pos, "overlaps the next segment")
+		}
+		if bad != nil {
+			return bad, nil
+		}
+		r.take(s, h, pos, n)
+	}
+}
+
+// check reads the whole batch.
+func (r *recovery) check(s *segment, h kproto.Batch, pos, n int64) (*badBatch, error) {
+	if h.BaseOffset() != r.expected {
+		return &badBatch{pos, fmt.Sprintf("offset %d where %d was expected", h.BaseOffset(), r.expected)}, nil
+	}
+	b, err := readBatch(s.file, pos, n, r.buf)
+	var bad *badBatch
+	if errors.As(err, &bad) {
+		return bad, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.buf = b
+	return nil, nil
+}
+
+func (r *recovery) take(s *segment, h kproto.Batch, pos, n int64) {
+	s.note(h, pos, n, r.cfg.IndexInterval)
+	r.log.producers.note(h, time.Now().UnixMilli(), replayTime(h))
+	if r.log.epochs.assign(h.LeaderEpoch(), h.BaseOffset()) {
+		r.log.epochsDirty = true
+	}
+	r.expected = s.next
+	r.scanned += n
+}
+
+// stop ends the log at the first bad batch. Below the recorded durable offset that is damage: everything is kept, nothing after it is served, and nothing is appended.
+// At or above it, it is what a power cut leaves of writes that were never acknowledged: cut off, loudly, and kept aside.
+func (r *recovery) stop(i int, bad *badBatch) error {
+	l := r.log
+	s := l.segs[i]
+	if r.known && r.expected < r.slot.durable {
+		l.damage = &damage{offset: r.expected, file: s.path(logSuffix), pos: bad.pos, reason: bad.reason}
+		l.dir.logger.Error("data is damaged: earlier offsets can be read, nothing can be appended", "topic", l.topic, "partition", l.partition, "damage", l.damage.Error())
+		l.dropSegments(l.segs[i+1:])
+		l.segs = l.segs[: i+1 : i+1]
+		return nil
+	}
+	if err := r.keepTail(s, bad.pos, bad.reason); err != nil {
+		return err
+	}
+	for _, later := range l.segs[i+1:] {
+		name := later.path(logSuffix)
+		l.dir.logger.Warn("segment after a torn batch set aside", "file", name)
+		if err := l.dir.fs.Rename(name, name+tornSuffix); err != nil {
+			return storageError("set segment aside", err)
+		}
+		_ = l.removeFiles(later) // its indexes
+	}
+	l.dropSegments(l.segs[i+1:])
+	l.segs = l.segs[: i+1 : i+1]
+	return nil
+}
+
+// keepTail cuts a segment at pos, after copying what is cut off into a .torn file.
+func (r *recovery) keepTail(s *segment, pos int64, reason string) error {
+	size, err := s.file.Size()
+	if err != nil {
+		return storageError("size of segment", err)
+	}
+	name := fmt.Sprintf("%s.%d%s", s.path(logSuffix), pos, tornSuffix)
+	r.log.dir.logger.Warn("log cut at a batch that was never acknowledged; its bytes are kept", "topic", r.log.topic, "partition", r.log.partition,
+		"offset", r.expected, "bytes", size-pos, "reason", reason, "kept", name)
+	if err := copyRange(r.log.dir.fs, name, s.file, pos, size); err != nil {
+		return err
+	}
+	if err := s.file.Truncate(pos); err != nil {
+		return storageError("cut torn tail", err)
+	}
+	return nil
+}
+
+// copyChunk is how much of a torn tail is in memory at a time.
+const copyChunk = 1 << 20
+
+func copyRange(fs vfs.FS, name string, from vfs.File, pos, end int64) error {
+	f, err := fs.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return storageError("create torn file", err)
+	}
+	defer f.Close()
+	buf := make([]byte, min(copyChunk, end-pos))
+	for at := pos; at < end; {
+		n, err := from.ReadAt(buf[:min(int64(len(buf)), end-at)], at)
+		if n == 0 && err != nil {
+			return storageError("read torn tail", err)
+		}
+		if _, err := f.WriteAt(buf[:n], at-pos); err != nil {
+			return storageError("write torn file", err)
+		}
+		at += int64(n)
+	}
+	if err := f.Sync(); err != nil {
+		return storageError("sync torn file", err)
+	}
+	return nil
+}
+
+// settle makes what was kept durable before anybody may see it, and publishes the log.
+func (r *recovery) settle() error {
+	l := r.log
+	for _, s := range l.segs[r.first:] {
+		if err := s.file.Sync(); err != nil {
+			return fmt.Errorf("sync recovered segment %s: %w", s.file.Name(), err)
+		}
+		s.synced = s.size
+	}
+	if err := l.dir.fs.SyncDir(l.path()); err != nil {
+		return fmt.Errorf("sync recovered directory: %w", err)
+	}
+	if err := l.dir.fs.SyncDir(l.dir.path); err != nil {
+		return fmt.Errorf("sync data directory: %w", err)
+	}
+	if err := l.dropSnapshotsAbove(r.expected); err != nil {
+		return err
+	}
+	s := l.active()
+	l.start = max(l.start, l.segs[0].base)
+	l.end, l.durable = r.expected, r.expected
+	l.visible = visible{l.end, s, s.size}
+	if l.damage != nil {
+		l.end, l.durable = r.slot.durable, r.slot.durable
+		l.visible = visible{offset: l.end}
+	}
+	if l.start > l.end {
+		return r.restartAtStart()
+	}
+	for _, rolled := range l.segs[r.first : len(l.segs)-1] {
+		l.sealing = append(l.sealing, sealing{seg: rolled})
+	}
+	l.recovery = l.segs[r.first].base
+	if l.damage == nil {
+		l.noteSlot()
+	}
+	l.dir.logger.Info("recovered partition", "topic", l.topic, "partition", l.partition, "end", l.end, "bytes", r.scanned)
+	return nil
+}
+
+// restartAtStart is for a log whose start was moved past what survived: it goes on empty at its start, so that no offset is given twice.
+func (r *recovery) restartAtStart() error {
+	l := r.log
+	for _, s := range l.segs {
+		if err := l.removeFiles(s); err != nil {
+			return err
+		}
+	}
+	l.dropSegments(l.segs)
+	l.segs, l.sealing = nil, nil
+	l.end, l.durable = l.start, l.start
+	l.visible = visible{offset: l.start}
+	l.recovery = l.start
+	l.newFiles = true
+	return nil
+}
+
+// dropSnapshotsAbove removes producer snapshots of offsets that the log no longer has.
+func (l *Log) dropSnapshotsAbove(end int64) error {
+	snapshots, err := l.snapshots()
+	if err != nil {
+		return err
+	}
+	for _, o := range snapshots {
+		if o > end {
+			if err := l.dir.fs.Remove(filepath.Join(l.path(), segmentName(o, producerSuffix))); err != nil {
+				return storageError("remove producer snapshot", err)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,215 @@
+package log
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"sluice/internal/vfs"
+	"sluice/kproto"
+)
+
+// segment is one .log file and its indexes. Its fields are guarded by Log.mu, except those of a sealed segment, which no longer change.
+// Readers that work outside the lock hold a reference, so that deleting a segment never pulls its file from under them.
+type segment struct {
+	base   int64
+	dir    string
+	fs     vfs.FS
+	file   vfs.File // nil until first used
+	size   int64    // bytes written
+	next   int64    // offset after the last batch
+	synced int64    // bytes known to be durable
+	sealed bool     // indexes are in files; nothing is appended any more
+
+	offsets offsets
+	times   times
+
+	maxTime       int64 // largest batch max timestamp, -1 when empty
+	maxTimeOffset int64 // last offset of the batch that holds it
+	firstTime     int64 // max timestamp of the first batch, -1 when empty
+	created       time.Time
+	sinceIndex    int64 // bytes since the last index entry
+
+	refs atomic.Int32 // the log's own and one for each reader
+}
+
+func newSegment(fs vfs.FS, dir string, base int64) *segment {
+	s := &segment{base: base, next: base, dir: dir, fs: fs, maxTime: -1, maxTimeOffset: -1, firstTime: -1, created: time.Now()}
+	s.refs.Store(1)
+	return s
+}
+
+func (s *segment) path(suffix string) string {
+	return filepath.Join(s.dir, segmentName(s.base, suffix))
+}
+
+// open makes sure that file is there. flag is os.O_RDWR, and os.O_CREATE|os.O_TRUNC for a new segment.
+func (s *segment) open(flag int) error {
+	if s.file != nil {
+		return nil
+	}
+	f, err := s.fs.OpenFile(s.path(logSuffix), flag, 0o600)
+	if err != nil {
+		return storageError("open segment", err)
+	}
+	s.file = f
+	return nil
+}
+
+func (s *segment) acquire() { s.refs.Add(1) }
+
+// release gives a reference back; the last one closes the files.
+func (s *segment) release() {
+	if s.refs.Add(-1) == 0 {
+		s.closeFiles()
+	}
+}
+
+func (s *segment) closeFiles() {
+	for _, f := range []vfs.File{s.file, s.offsets.file, s.times.file} {
+		if f != nil {
+			_ = f.Close() // nothing unsynced: a segment is synced before the log lets go of it, or is being deleted
+		}
+	}
+}
+
+// rel is an offset as the indexes hold it.
+func (s *segment) rel(offset int64) uint32 {
+	return uint32(min(max(offset-s.base, 0), math.MaxInt32))
+}
+
+// note takes a batch that stands at pos into the indexes and the segment's figures.
+func (s *segment) note(h kproto.Batch, pos, size, interval int64) {
+	last := h.LastOffset()
+	if h.MaxTimestamp() > s.maxTime {
+		s.maxTime, s.maxTimeOffset = h.MaxTimestamp(), last
+	}
+	if pos == 0 {
+		s.firstTime = h.MaxTimestamp()
+	}
+	if s.sinceIndex > interval {
+		s.offsets.mem = append(s.offsets.mem, offsetEntry{s.rel(last), uint32(pos)})
+		s.noteTime()
+		s.sinceIndex = 0
+	}
+	s.sinceIndex += size
+	s.size = pos + size
+	s.next = last + 1
+}
+
+// noteTime adds a time index entry if the maximum has grown: timestamps in the index strictly increase.
+func (s *segment) noteTime() {
+	if s.maxTime < 0 {
+		return
+	}
+	if n := len(s.times.mem); n > 0 && s.times.mem[n-1].time >= s.maxTime {
+		return
+	}
+	s.times.mem = append(s.times.mem, timeEntry{s.maxTime, s.rel(s.maxTimeOffset)})
+}
+
+// indexFull tells whether another entry would not fit the bound on index files.
+func (s *segment) indexFull(limit int64) bool {
+	return int64(len(s.offsets.mem)+1)*offsetEntrySize > limit || int64(len(s.times.mem)+2)*timeEntrySize > limit
+}
+
+// writeIndexes writes and syncs the index files of a segment that gets no more appends. The caller publishes the result with seal.
+func (s *segment) writeIndexes() error {
+	if err := writeSynced(s.fs, s.path(indexSuffix), encodeOffsets(s.offsets.mem)); err != nil {
+		return err
+	}
+	return writeSynced(s.fs, s.path(timeSuffix), encodeTimes(s.times.mem))
+}
+
+// seal drops the indexes from memory once their files are durable.
+func (s *segment) seal() {
+	s.sealed = true
+	s.offsets, s.times = offsets{}, times{}
+}
+
+// openIndexes opens the files of a sealed segment for lookups; what is missing or misshapen is rebuilt from the log.
+// Called with Log.mu held.
+func (s *segment) openIndexes(interval int64) error {
+	if !s.sealed || s.offsets.file != nil || s.offsets.mem != nil {
+		return nil
+	}
+	of, on, oerr := openIndexFile(s.fs, s.path(indexSuffix), offsetEntrySize)
+	tf, tn, terr := openIndexFile(s.fs, s.path(timeSuffix), timeEntrySize)
+	if oerr != nil || terr != nil || tn == 0 {
+		closeAll(of, tf)
+		return s.rebuild(interval)
+	}
+	s.offsets, s.times = offsets{file: of, n: on}, times{file: tf, n: tn}
+	last, err := s.times.at(tn - 1)
+	if err != nil {
+		return s.rebuild(interval)
+	}
+	s.maxTime, s.maxTimeOffset = last.time, s.base+int64(last.rel)
+	return nil
+}
+
+func openIndexFile(fs vfs.FS, name string, entry int64) (vfs.File, int, error) {
+	f, err := fs.OpenFile(name, os.O_RDONLY, 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	size, err := f.Size()
+	if err != nil || size%entry != 0 {
+		_ = f.Close()
+		return nil, 0, os.ErrInvalid
+	}
+	return f, int(size / entry), nil
+}
+
+func closeAll(files ...vfs.File) {
+	for _, f := range files {
+		if f != nil {
+			_ = f.Close()
+		}
+	}
+}
+
+// rebuild makes the indexes anew in memory by walking the headers. The files are left to the next seal; lookups do not need them.
+func (s *segment) rebuild(interval int64) error {
+	if err := s.open(os.O_RDWR); err != nil {
+		return err
+	}
+	fresh := newSegment(s.fs, s.dir, s.base)
+	w := newWalker(s.file, 0, s.size)
+	defer w.close()
+	for {
+		h, pos, size, err := w.next()
+		if err != nil {
+			break // the end, or damage: what lies before it can be found
+		}
+		fresh.note(h, pos, size, interval)
+	}
+	fresh.noteTime()
+	if fresh.offsets.mem == nil {
+		fresh.offsets.mem = []offsetEntry{}
+	}
+	// The old files may be in a reader's hands: they are closed when the last of them lets go (os.File's finalizer).
+	s.offsets, s.times = fresh.offsets, fresh.times
+	s.maxTime, s.maxTimeOffset, s.firstTime = fresh.maxTime, fresh.maxTimeOffset, fresh.firstTime
+	return nil
+}
+
+// writeSynced replaces a side file that can be rebuilt: its content is durable on return; a crash in between may leave part of it.
+func writeSynced(fs vfs.FS, name string, data []byte) error {
+	f, err := fs.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return storageError("create side file", err)
+	}
+	defer f.Close()
+	if len(data) > 0 {
+		if _, err := f.WriteAt(data, 0); err != nil {
+			return storageError("write side file", err)
+		}
+	}
+	if err := f.Sync(); err != nil {
+		return storageError("sync side file", err)
+	}
+	return nil
+}

@@ -1,0 +1,254 @@
+package log
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"sluice/internal/vfs"
+	"sluice/kproto"
+)
+
+// slot is what must be known of a partition beyond its own files. It tells damage from a torn tail: what lies below durable was once
+// synced, so if it is bad now, it rotted; what lies above may have been torn by a power cut.
+type slot struct {
+	id        kproto.TopicID
+	partition int32
+	durable   int64 // every offset below was synced before this was written
+	recovery  int64 // base offset of the first segment that is not sealed and synced: recovery begins there
+	start     int64 // log start offset
+}
+
+// The durable-offsets file is an array of 64-byte slots, overwritten in place: a slot lies within one sector, so a power cut leaves the old or the new one.
+//
+//	CRC-32C of the rest (u32) | version 1 (u32) | topic id (16) | partition (i32) | zero (4) | durable (i64) | recovery (i64) | start (i64) | zero (8)
+//
+// A slot that is all zeros is free.
+const (
+	slotSize    = 64
+	slotVersion = 1
+	// maxSlotFile bounds what is read at start: a million partitions.
+	maxSlotFile = slotSize << 20
+	// slotSyncGap bounds how often the file is synced for durable offsets alone. It is also how much acknowledged data, in time, recovery
+	// could mistake for a torn tail if it rotted between two syncs of this file and a power cut.
+	slotSyncGap = 50 * time.Millisecond
+)
+
+func (s slot) encode() []byte {
+	b := make([]byte, slotSize)
+	binary.BigEndian.PutUint32(b[4:], slotVersion)
+	copy(b[8:], s.id[:])
+	binary.BigEndian.PutUint32(b[24:], uint32(s.partition))
+	binary.BigEndian.PutUint64(b[32:], uint64(s.durable))
+	binary.BigEndian.PutUint64(b[40:], uint64(s.recovery))
+	binary.BigEndian.PutUint64(b[48:], uint64(s.start))
+	binary.BigEndian.PutUint32(b, crc32.Checksum(b[4:], castagnoli))
+	return b
+}
+
+func decodeSlot(b []byte) (s slot, ok bool) {
+	if binary.BigEndian.Uint32(b[4:]) != slotVersion || crc32.Checksum(b[4:slotSize], castagnoli) != binary.BigEndian.Uint32(b) {
+		return slot{}, false
+	}
+	copy(s.id[:], b[8:])
+	s.partition = int32(binary.BigEndian.Uint32(b[24:]))
+	s.durable = int64(binary.BigEndian.Uint64(b[32:]))
+	s.recovery = int64(binary.BigEndian.Uint64(b[40:]))
+	s.start = int64(binary.BigEndian.Uint64(b[48:]))
+	return s, true
+}
+
+type slotKey struct {
+	id        kproto.TopicID
+	partition int32
+}
+
+// slots is the open durable-offsets file.
+type slots struct {
+	fs   vfs.FS
+	path string
+
+	mu      sync.Mutex
+	file    vfs.File
+	failed  error // a sync failed: durable offsets are no longer recorded, start offsets are refused
+	found   map[slotKey]foundSlot
+	free    []int
+	used    int // slots in the file
+	syncing bool
+	written uint64 // count of writes
+	synced  uint64 // writes covered by the last sync
+	last    time.Time
+	kick    *time.Timer
+	done    *sync.Cond
+	created bool // the file's directory entry is not synced yet
+	closed  bool
+}
+
+type foundSlot struct {
+	index int
+	slot  slot
+}
+
+// openSlots reads the file. A slot that does not check is free: its partition is then recovered from its files alone.
+func openSlots(fs vfs.FS, dir string) (*slots, error) {
+	s := &slots{fs: fs, path: filepath.Join(dir, durableFile), found: map[slotKey]foundSlot{}}
+	s.done = sync.NewCond(&s.mu)
+	data, err := vfs.ReadFile(fs, s.path, maxSlotFile)
+	if os.IsNotExist(err) {
+		return s, nil
+	}
+	if err != nil {
+		return nil, storageError("read durable offsets", err)
+	}
+	s.used = len(data) / slotSize
+	for i := range s.used {
+		sl, ok := decodeSlot(data[i*slotSize : (i+1)*slotSize])
+		if !ok {
+			s.free = append(s.free, i)
+			continue
+		}
+		s.take(i, sl)
+	}
+	return s, nil
+}
+
+// take keeps the slot that is further on if a partition has two.
+func (s *slots) take(i int, sl slot) {
+	key := slotKey{sl.id, sl.partition}
+	if old, twice := s.found[key]; twice {
+		if old.slot.durable >= sl.durable {
+			s.free = append(s.free, i)
+			return
+		}
+		s.free = append(s.free, old.index)
+	}
+	s.found[key] = foundSlot{i, sl}
+}
+
+// claim gives the slot of a partition from the last run.
+func (s *slots) claim(id kproto.TopicID, partition int32) (index int, sl slot, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f, ok := s.found[slotKey{id, partition}]
+	return f.index, f.slot, ok
+}
+
+// assign finds room for a partition that has no slot.
+func (s *slots) assign() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.free); n > 0 {
+		i := s.free[n-1]
+		s.free = s.free[:n-1]
+		return i
+	}
+	s.used++
+	return s.used - 1
+}
+
+// write puts a slot into the file, not yet durably; it gives the number of the write.
+func (s *slots) write(index int, sl slot) (uint64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.writeLocked(index, sl.encode())
+}
+
+func (s *slots) writeLocked(index int, b []byte) (uint64, error) {
+	if s.failed != nil || s.closed {
+		return 0, s.failed
+	}
+	if s.file == nil {
+		f, err := s.fs.OpenFile(s.path, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return 0, storageError("open durable offsets", err)
+		}
+		s.file, s.created = f, true
+	}
+	if _, err := s.file.WriteAt(b, int64(index)*slotSize); err != nil {
+		return 0, storageError("write durable offsets", err)
+	}
+	s.written++
+	return s.written, nil
+}
+
+// release frees the slot of a deleted partition.
+func (s *slots) release(index int, key slotKey) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := s.writeLocked(index, make([]byte, slotSize)); err == nil {
+		s.free = append(s.free, index)
+	}
+	delete(s.found, key)
+}
+
+// note records a durable offset soon: written now, synced within slotSyncGap.
+func (s *slots) note(index int, sl slot) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := s.writeLocked(index, sl.encode()); err != nil || s.kick != nil || s.closed {
+		return
+	}
+	s.kick = time.AfterFunc(max(0, slotSyncGap-time.Since(s.last)), s.syncSoon)
+}
+
+func (s *slots) syncSoon() {
+	s.mu.Lock()
+	s.kick = nil
+	upTo := s.written
+	s.mu.Unlock()
+	_ = s.sync(upTo) // a failure is remembered in failed
+}
+
+// sync returns when write number n is durable. One sync serves all who wait.
+func (s *slots) sync(n uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.syncing && s.failed == nil && s.synced < n {
+		s.done.Wait()
+	}
+	if s.failed != nil || s.synced >= n {
+		return s.failed
+	}
+	s.syncing = true
+	upTo, file, created := s.written, s.file, s.created
+	s.mu.Unlock()
+	err := file.Sync()
+	if err == nil && created {
+		err = s.fs.SyncDir(filepath.Dir(s.path))
+	}
+	s.mu.Lock()
+	s.syncing, s.last = false, time.Now()
+	if err != nil {
+		s.failed = fmt.Errorf("sync durable offsets: %w: %w", ErrStorage, err)
+	} else {
+		s.synced, s.created = upTo, false
+	}
+	s.done.Broadcast()
+	return s.failed
+}
+
+// close syncs what was written.
+func (s *slots) close() error {
+	s.mu.Lock()
+	if s.kick != nil {
+		s.kick.Stop()
+		s.kick = nil
+	}
+	upTo, file := s.written, s.file
+	s.mu.Unlock()
+	if file == nil {
+		return nil
+	}
+	err := s.sync(upTo)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if cerr := file.Close(); err == nil && cerr != nil {
+		err = storageError("close durable offsets", cerr)
+	}
+	return err
+}

@@ -1,0 +1,511 @@
+package log
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+)
+
+// scheduleSync puts the log into the syncer's queue unless it is there; if it is being synced just now, it goes again after. Called with mu held.
+func (l *Log) scheduleSync(force bool) {
+	l.force = l.force || force
+	if l.queued {
+		l.again = true
+		return
+	}
+	l.queued = true
+	l.stopTimer()
+	l.dir.syncer.add(l)
+}
+
+// scheduleLater is scheduleSync within d.
+func (l *Log) scheduleLater(d time.Duration) {
+	if l.syncTimer != nil || l.queued {
+		l.again = l.again || l.queued
+		return
+	}
+	l.syncTimer = time.AfterFunc(d, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.syncTimer = nil
+		if l.state == stateOpen {
+			l.scheduleSync(false)
+		}
+	})
+}
+
+// syncWork is what one sync covers, captured under the lock.
+type syncWork struct {
+	files    []syncFile
+	sealing  []sealing
+	end      int64 // offset below which everything is durable afterwards
+	seg      *segment
+	pos      int64
+	newDir   bool
+	newFiles bool
+	epochs   epochs // to be written, or nil
+}
+
+type syncFile struct {
+	seg  *segment
+	size int64
+}
+
+// sync is stage two: it makes what was written before it durable, then shows it, then answers. It runs on one goroutine at a time for a log.
+func (l *Log) sync() {
+	l.mu.Lock()
+	l.again = false
+	if l.state != stateOpen {
+		waiters := l.takeWaiters(maxOffset)
+		l.endSync()
+		resolve(waiters, ErrOffline)
+		return
+	}
+	w := l.capture()
+	l.mu.Unlock()
+	err := l.makeDurable(w)
+	l.mu.Lock()
+	ready, result := l.finish(w, err)
+	l.mu.Unlock()
+	resolve(ready, result)
+	if err == nil {
+		l.finishSealing(w)
+	}
+	for _, f := range w.files {
+		f.seg.release()
+	}
+	l.mu.Lock()
+	l.endSync()
+}
+
+// endSync leaves the queue, or goes back into it. Called with mu held; unlocks.
+func (l *Log) endSync() {
+	defer l.mu.Unlock()
+	l.queued = false
+	if l.again && l.state == stateOpen && l.durable < l.end {
+		if cfg := l.cfg.Load(); cfg.Durability == Interval && !l.force {
+			l.scheduleLater(cfg.SyncInterval)
+		} else {
+			l.scheduleSync(false)
+		}
+	}
+	if l.syncDone != nil {
+		l.syncDone.Broadcast()
+	}
+}
+
+func (l *Log) capture() syncWork {
+	w := syncWork{sealing: slices.Clone(l.sealing), newDir: l.newDir, newFiles: l.newFiles}
+	active := l.active()
+	segs := l.segs
+	w.end, w.seg, w.pos = l.end, active, active.size
+	if l.cfg.Load().Durability == OS && !l.force {
+		segs = segs[:len(segs)-1]
+		w.end = active.base
+	}
+	l.force = false
+	for _, s := range segs {
+		if s.synced < s.size {
+			s.acquire()
+			w.files = append(w.files, syncFile{s, s.size})
+		}
+	}
+	if l.epochsDirty {
+		w.epochs = slices.Clone(l.epochs)
+	}
+	return w
+}
+
+// makeDurable syncs data first, then the entries that lead to it.
+func (l *Log) makeDurable(w syncWork) error {
+	for _, f := range w.files {
+		if err := f.seg.file.Sync(); err != nil {
+			return fmt.Errorf("sync %s: %w", f.seg.file.Name(), err)
+		}
+	}
+	if !w.newDir && !w.newFiles {
+		return nil
+	}
+	if w.newDir && l.id != ReservedID {
+		if err := writeMetadata(l.dir.fs, l.path(), l.id); err != nil {
+			return err
+		}
+	}
+	if err := l.dir.fs.SyncDir(l.path()); err != nil {
+		return fmt.Errorf("sync directory %s: %w", l.path(), err)
+	}
+	if w.newDir {
+		if err := l.dir.fs.SyncDir(l.dir.path); err != nil {
+			return fmt.Errorf("sync directory %s: %w", l.dir.path, err)
+		}
+	}
+	return nil
+}
+
+// finish takes the result of a sync in. It returns the waiters to be answered, outside the lock.
+func (l *Log) finish(w syncWork, err error) ([]waiting, error) {
+	if l.state != stateOpen {
+		return l.takeWaiters(maxOffset), ErrOffline // none when it was deleted: they were answered then
+	}
+	if err != nil {
+		return l.failSync(err)
+	}
+	for _, f := range w.files {
+		f.seg.synced = max(f.seg.synced, f.size)
+	}
+	l.newDir = l.newDir && !w.newDir
+	l.newFiles = l.newFiles && len(l.segs) > 0 && l.active() != w.seg
+	if w.end > l.durable {
+		l.durable = w.end
+		l.show(w.end, w.seg, w.pos)
+	}
+	l.noteSlot()
+	return l.takeWaiters(l.durable), nil
+}
+
+// noteSlot records the durable offset. Called with mu held.
+func (l *Log) noteSlot() {
+	if l.slotIndex < 0 {
+		l.slotIndex = l.dir.slots.assign()
+	}
+	l.dir.slots.note(l.slotIndex, l.slot())
+}
+
+func (l *Log) slot() slot {
+	return slot{id: l.id, partition: l.partition, durable: l.durable, recovery: l.recovery, start: max(l.start, l.nextStart)}
+}
+
+// finishSealing writes the side files of rolled segments: only then does recovery begin after them. Nobody waits for it, and what fails is
+// tried again with the next sync.
+func (l *Log) finishSealing(w syncWork) {
+	if w.epochs != nil {
+		if err := writeEpochs(l.dir.fs, l.path(), w.epochs); err != nil {
+			l.warn("leader epoch checkpoint not written", err)
+			return
+		}
+	}
+	for _, s := range w.sealing {
+		if err := l.writeSideFiles(s); err != nil {
+			l.warn("segment not sealed", err)
+			return
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state != stateOpen {
+		return
+	}
+	if len(w.epochs) == len(l.epochs) {
+		l.epochsDirty = false
+	}
+	if len(w.sealing) == 0 {
+		return
+	}
+	for _, s := range w.sealing {
+		s.seg.seal()
+	}
+	l.sealing = slices.Clone(l.sealing[len(w.sealing):])
+	l.recovery = l.firstUnsealed()
+	l.noteSlot()
+}
+
+// firstUnsealed is the base of the first segment whose side files are not written.
+func (l *Log) firstUnsealed() int64 {
+	if len(l.sealing) > 0 {
+		return l.sealing[0].seg.base
+	}
+	return l.active().base
+}
+
+func (l *Log) writeSideFiles(s sealing) error {
+	s.seg.noteTime()
+	if err := s.seg.writeIndexes(); err != nil {
+		return err
+	}
+	if s.producers != nil {
+		if err := l.writeProducers(s.seg.next, s.producers); err != nil {
+			return err
+		}
+	}
+	if err := l.dir.fs.SyncDir(l.path()); err != nil {
+		return storageError("sync partition directory", err)
+	}
+	return nil
+}
+
+func (l *Log) writeProducers(offset int64, ps producers) error {
+	if err := writeSynced(l.dir.fs, filepath.Join(l.path(), segmentName(offset, producerSuffix)), ps.encode()); err != nil {
+		return err
+	}
+	return l.removeOldSnapshots(offset)
+}
+
+// removeOldSnapshots keeps the newest snapshot below offset, in case the one at offset should be unreadable.
+func (l *Log) removeOldSnapshots(offset int64) error {
+	offsets, err := l.snapshots()
+	if err != nil {
+		return err
+	}
+	below := slices.DeleteFunc(offsets, func(o int64) bool { return o >= offset })
+	for _, o := range below[:max(0, len(below)-1)] {
+		if err := l.dir.fs.Remove(filepath.Join(l.path(), segmentName(o, producerSuffix))); err != nil {
+			return storageError("remove old producer snapshot", err)
+		}
+	}
+	return nil
+}
+
+// snapshots lists the offsets of the producer snapshots, ascending.
+func (l *Log) snapshots() ([]int64, error) {
+	entries, err := l.dir.fs.ReadDir(l.path())
+	if err != nil {
+		return nil, storageError("list partition directory", err)
+	}
+	var offsets []int64
+	for _, e := range entries {
+		if o, ok := parseSegmentName(e.Name(), producerSuffix); ok {
+			offsets = append(offsets, o)
+		}
+	}
+	return offsets, nil // ReadDir sorts, and the names have fixed width
+}
+
+func (l *Log) warn(what string, err error) {
+	l.dir.logger.Warn(what, "topic", l.topic, "partition", l.partition, "error", err)
+}
+
+// failSync handles a failed sync: the kernel may have dropped the unsynced pages, so a second sync would lie. What was not durable is taken back,
+// and the log goes on in a new file whose sync must succeed. Called with mu held; returns all waiters and their error.
+func (l *Log) failSync(cause error) ([]waiting, error) {
+	waiters := l.takeWaiters(maxOffset)
+	l.dir.logger.Error("sync failed; unsynced appends are taken back", "topic", l.topic, "partition", l.partition, "durable", l.durable, "end", l.end, "error", cause)
+	if l.visible.offset > l.durable {
+		// Modes interval and os have shown and acknowledged more than is durable: its offsets must not be given to other records in this epoch.
+		l.goOffline(fmt.Errorf("sync failed after offset %d, records up to %d were acknowledged: %w", l.durable, l.visible.offset, cause))
+		return waiters, ErrOffline
+	}
+	l.state, l.offline = stateCut, cause
+	l.cuts = append(l.cuts, l.durable)
+	l.gen++
+	if err := l.cut(); err != nil {
+		l.warn("unsynced tail not taken back yet", err)
+		l.retry = time.Now().Add(cutRetryGap)
+	}
+	l.fire()
+	return waiters, ErrNotDurable
+}
+
+// cutRetryGap keeps a full or failing disk from being asked at every request.
+const cutRetryGap = time.Second
+
+func (l *Log) retryCut() error {
+	if time.Now().Before(l.retry) {
+		return fmt.Errorf("%w: %w", ErrStorage, l.offline)
+	}
+	l.retry = time.Now().Add(cutRetryGap)
+	return l.cut()
+}
+
+// cut takes everything above the durable offset back and begins a new segment there. It may be called again after an error. It syncs with the lock held:
+// nothing else may happen to the log until it is done.
+func (l *Log) cut() error {
+	for len(l.segs) > 0 {
+		s := l.active()
+		if s.base < l.durable || s.synced > 0 {
+			break
+		}
+		if err := l.removeFiles(s); err != nil {
+			return err
+		}
+		l.segs = l.segs[: len(l.segs)-1 : len(l.segs)-1]
+		l.sealing = slices.DeleteFunc(slices.Clone(l.sealing), func(x sealing) bool { return x.seg == s })
+		s.release()
+	}
+	if err := l.cutLast(); err != nil {
+		return err
+	}
+	if n := len(l.segs); n > 0 && !l.segs[n-1].sealed && !slices.ContainsFunc(l.sealing, func(x sealing) bool { return x.seg == l.segs[n-1] }) {
+		l.sealing = append(slices.Clone(l.sealing), sealing{seg: l.segs[n-1]})
+	}
+	l.end = l.durable
+	l.epochs.cut(l.end)
+	l.epochsDirty = true
+	l.tail = tail{}
+	if err := l.loadProducers(l.segs, l.end); err != nil {
+		return err
+	}
+	if err := l.freshSegment(); err != nil {
+		return err
+	}
+	l.state, l.offline = stateOpen, nil
+	l.visible.seg = nil // found again by offset; the new segment is where the next batch goes
+	return nil
+}
+
+// cutLast truncates the last segment to its synced bytes. Its descriptor is not synced again: if the truncation is lost in a power cut,
+// recovery drops what overlaps the next segment.
+func (l *Log) cutLast() error {
+	if len(l.segs) == 0 {
+		return nil
+	}
+	s := l.active()
+	if s.size == s.synced {
+		return nil
+	}
+	if err := s.file.Truncate(s.synced); err != nil {
+		return storageError("take back unsynced appends", err)
+	}
+	s.size, s.next = s.synced, l.durable
+	if err := s.rebuild(l.cfg.Load().IndexInterval); err != nil {
+		return err
+	}
+	return nil
+}
+
+// freshSegment begins a new segment at the end and makes its (empty) file durable.
+func (l *Log) freshSegment() error {
+	if err := l.makeDir(); err != nil {
+		return err
+	}
+	s := newSegment(l.dir.fs, l.path(), l.end)
+	if err := s.open(os.O_RDWR | os.O_CREATE | os.O_TRUNC); err != nil {
+		return err
+	}
+	if err := s.file.Sync(); err != nil {
+		s.release()
+		return storageError("sync new segment", err)
+	}
+	if err := l.dir.fs.SyncDir(l.path()); err != nil {
+		s.release()
+		return storageError("sync partition directory", err)
+	}
+	l.segs = append(l.segs[:len(l.segs):len(l.segs)], s)
+	return nil
+}
+
+// close makes everything durable and writes the side files of the last segment too.
+func (l *Log) close(ctx context.Context) error {
+	l.mu.Lock()
+	l.stopTimer()
+	if l.state == stateOpen && (l.durable < l.end || len(l.sealing) > 0) {
+		l.scheduleSync(true)
+	}
+	l.waitSync(ctx)
+	defer l.mu.Unlock()
+	if l.state != stateOpen {
+		if l.state == stateIdle || l.state == stateDeleted {
+			l.state, l.offline = stateOffline, ErrClosed
+			return nil
+		}
+		return fmt.Errorf("not clean: %w", l.offline)
+	}
+	err := l.closeFiles()
+	l.state, l.offline = stateOffline, ErrClosed
+	l.fire()
+	l.dropSegments(l.segs)
+	return err
+}
+
+// waitSync waits until no sync is under way. Called with mu held.
+func (l *Log) waitSync(ctx context.Context) {
+	if l.syncDone == nil {
+		l.syncDone = sync.NewCond(&l.mu)
+	}
+	stop := context.AfterFunc(ctx, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.syncDone.Broadcast()
+	})
+	defer stop()
+	for l.queued && ctx.Err() == nil {
+		l.syncDone.Wait()
+	}
+}
+
+func (l *Log) closeFiles() error {
+	if len(l.segs) == 0 {
+		return nil
+	}
+	if l.durable < l.end {
+		return fmt.Errorf("%w: appends from offset %d on are not synced", ErrStorage, l.durable)
+	}
+	if l.epochsDirty {
+		if err := writeEpochs(l.dir.fs, l.path(), l.epochs); err != nil {
+			return err
+		}
+	}
+	for _, s := range l.sealing {
+		if err := l.writeSideFiles(s); err != nil {
+			return err
+		}
+	}
+	if l.damage == nil && !l.active().sealed {
+		cfg := l.cfg.Load()
+		if err := l.writeSideFiles(sealing{l.active(), l.copyProducers(cfg, time.Now())}); err != nil {
+			return err
+		}
+	}
+	l.recovery = l.active().base
+	if l.slotIndex < 0 {
+		l.slotIndex = l.dir.slots.assign()
+	}
+	n, err := l.dir.slots.write(l.slotIndex, l.slot())
+	if err != nil {
+		return err
+	}
+	return l.dir.slots.sync(n)
+}
+
+// AdvanceStart moves the log start offset forward (DeleteRecords); it is durable when it returns. offset must not pass the high watermark (ErrOffsetOutOfRange).
+func (l *Log) AdvanceStart(ctx context.Context, offset int64) (int64, error) {
+	l.mu.Lock()
+	if err := l.ready(); err != nil {
+		l.mu.Unlock()
+		return -1, err
+	}
+	if offset < 0 || offset > l.visible.offset {
+		l.mu.Unlock()
+		return -1, fmt.Errorf("%w: %d, high watermark %d", ErrOffsetOutOfRange, offset, l.visible.offset)
+	}
+	if offset <= l.start {
+		defer l.mu.Unlock()
+		return l.start, nil
+	}
+	if l.slotIndex < 0 {
+		l.slotIndex = l.dir.slots.assign()
+	}
+	l.nextStart = max(l.nextStart, offset) // so that a sync meanwhile does not write the old one
+	n, err := l.dir.slots.write(l.slotIndex, l.slot())
+	l.mu.Unlock()
+	if err == nil {
+		err = l.dir.slots.sync(n)
+	}
+	if err != nil {
+		return -1, err
+	}
+	return l.moveStart(offset)
+}
+
+// moveStart shows the new start and lets go of the segments below it.
+func (l *Log) moveStart(offset int64) (int64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.ready(); err != nil {
+		return -1, err
+	}
+	l.start = max(l.start, offset)
+	for len(l.segs) > 1 && l.segs[0].sealed && l.segs[1].base <= l.start {
+		if err := l.removeFiles(l.segs[0]); err != nil {
+			l.warn("segment below the log start remains", err)
+			break
+		}
+		l.segs[0].release()
+		l.segs = l.segs[1:]
+	}
+	l.fire()
+	return l.start, nil
+}
