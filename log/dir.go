@@ -232,7 +232,7 @@ func (d *Dir) Discard(f Found) error { return d.discard(f.Path, f.ID) }
 
 func (d *Dir) discard(path string, id kproto.TopicID) error {
 	found, err := readMetadata(d.fs, path)
-	if errors.Is(err, os.ErrNotExist) && !vfs.Exists(d.fs, path) {
+	if there, eerr := vfs.Exists(d.fs, path); eerr == nil && !there {
 		return nil // never written to
 	}
 	if err == nil && found != id {

@@ -91,7 +91,7 @@ func (l *Log) checkIdentity(segments int) error {
 		return nil
 	case err == nil:
 		return fmt.Errorf("%w: %s belongs to topic id %s, not %s", ErrDamaged, l.path(), id, l.id)
-	case segments > 0 && vfs.Exists(l.dir.fs, l.path()):
+	case segments > 0:
 		// The file is synced before the first append is acknowledged, so it was lost or nothing was acknowledged; write it again with the next sync.
 		l.newDir = true
 	}
