@@ -55,74 +55,6 @@ func produce(b *Broker, r *server.Request) {
 	c.await()
 }
 
-// produceHead is what a walk over a body finds before anything is done.
-type produceHead struct {
-	topics wireReader // stands at the topics array
-	acks   int16
-	wait   time.Duration // 0: as long as it takes
-
-	hasTxnID bool
-	txnBatch bool // some batch has the transactional bit
-	parts    int
-}
-
-// scanProduce walks a body to its end; ok is false when it is malformed. Nothing is allocated.
-func scanProduce(body []byte, version int16) (q produceHead, ok bool) {
-	r := wireReader{b: body, flex: version >= 9}
-	q.hasTxnID = r.nullableString() != nil
-	q.acks = r.int16()
-	q.wait = produceWait(q.acks, r.int32())
-	q.topics = r
-	for range r.count(minProduceTopic(version)) {
-		if version >= 13 {
-			r.topicID()
-		} else {
-			r.string()
-		}
-		n := r.count(minProducePart)
-		q.parts += n
-		for range n {
-			r.int32()
-			q.txnBatch = transactionalBit(r.nullableBytes()) || q.txnBatch
-			r.tags(noTag)
-		}
-		r.tags(noTag)
-		if r.bad {
-			return q, false
-		}
-	}
-	r.tags(noTag)
-	return q, !r.bad && q.parts <= maxProduceParts
-}
-
-// minProducePart is the least size of a partition entry, in bytes: its index and the length of its records.
-const minProducePart = 5
-
-// minProduceTopic is the least size of a topic entry: its name or id, and its count of partitions.
-func minProduceTopic(version int16) int {
-	if version >= 13 {
-		return 17
-	}
-	return 2
-}
-
-// produceWait is how long an answer may be held back. acks=1 never times out in Kafka, so neither does it here.
-func produceWait(acks int16, timeoutMs int32) time.Duration {
-	switch {
-	case acks != -1:
-		return 0
-	case timeoutMs <= 0:
-		return defaultProduceTimeout
-	}
-	return time.Duration(timeoutMs) * time.Millisecond
-}
-
-// transactionalBit looks at the attributes of what may be a batch. They decide, not the request's transactional id:
-// otherwise leaving the id out would avoid the check (CVE-2018-17196).
-func transactionalBit(records []byte) bool {
-	return len(records) >= kproto.HeaderSize && kproto.Batch(records).Transactional()
-}
-
 // produceCall is one request on its way from the handler to the written reply. It is pooled: appending allocates
 // nothing. Its three owners are the tickets (together), the reply, and the timer when it runs; the last one to let go
 // returns it to the pool.
@@ -200,14 +132,14 @@ func produceRefusal(q produceHead) *kproto.Error {
 }
 
 var (
-	errRequiredAcks    = &kproto.Error{Code: 21, Message: "acks must be -1, 0 or 1"}
-	errTransactionalID = &kproto.Error{Code: 53, Message: "a transactional batch needs a transactional id"}
-	errNoTransactions  = &kproto.Error{Code: 48, Message: "transactions are not supported by this broker"}
-	errUnknownTopic    = &kproto.Error{Code: 3, Message: "no such topic or partition"}
-	errUnknownTopicID  = &kproto.Error{Code: 100, Message: "no topic has this id"}
-	errInternalTopic   = &kproto.Error{Code: 17, Message: "clients may not write to an internal topic"}
-	errPartitionTwice  = &kproto.Error{Code: 42, Message: "the partition is named twice in one request"}
-	errRecompressed    = &kproto.Error{Code: 10, Message: "the batch, recompressed as compression.type says, is larger than max.message.bytes"}
+	errRequiredAcks    = &kproto.Error{Code: kproto.InvalidRequiredAcks, Message: "acks must be -1, 0 or 1"}
+	errTransactionalID = &kproto.Error{Code: kproto.TransactionalIDAuthorizationFailed, Message: "a transactional batch needs a transactional id"}
+	errNoTransactions  = &kproto.Error{Code: kproto.InvalidTxnState, Message: "transactions are not supported by this broker"}
+	errUnknownTopic    = &kproto.Error{Code: kproto.UnknownTopicOrPartition, Message: "no such topic or partition"}
+	errUnknownTopicID  = &kproto.Error{Code: kproto.UnknownTopicID, Message: "no topic has this id"}
+	errInternalTopic   = &kproto.Error{Code: kproto.InvalidTopic, Message: "clients may not write to an internal topic"}
+	errPartitionTwice  = &kproto.Error{Code: kproto.InvalidRequest, Message: "the partition is named twice in one request"}
+	errRecompressed    = &kproto.Error{Code: kproto.MessageTooLarge, Message: "the batch, recompressed as compression.type says, is larger than max.message.bytes"}
 )
 
 // appendAll walks the body again, appends each batch, and writes the reply as it would be if every ticket resolved well.
@@ -446,7 +378,7 @@ func (p *producedPart) Resolved(err error) {
 func (c *produceCall) ticketCode(err error) int16 {
 	switch {
 	case !errors.Is(err, log.ErrDeleted):
-		return 56
+		return kproto.KafkaStorageError
 	case c.req.Version >= 13:
 		return errUnknownTopicID.Code
 	}
@@ -487,15 +419,15 @@ func (c *produceCall) send() {
 
 // patch writes a ticket's failure over the entry whose error code stands at the position given.
 func (c *produceCall) patch(at int, result int32) {
-	code := uint16(result)
+	code := int16(result)
 	if result == unresolved {
-		code = 7 // REQUEST_TIMED_OUT
+		code = kproto.RequestTimedOut
 	}
-	if code == 0 {
+	if code == kproto.NoError {
 		return
 	}
 	e := c.out.b[at:]
-	binary.BigEndian.PutUint16(e, code)
+	binary.BigEndian.PutUint16(e, uint16(code))
 	if result == unresolved {
 		return
 	}

@@ -40,8 +40,11 @@ func (c throttleClass) String() string {
 func rows() []row {
 	return []row{
 		{0, "Produce", 0, 13, 3, classProduce, "WRITE Topic; WRITE TransactionalId for transactional batches", produce},
+		{1, "Fetch", 4, 18, 4, classFetch, "READ Topic; CLUSTER_ACTION Cluster for replicas", fetch},
+		{2, "ListOffsets", 1, 11, 1, classRequest, "DESCRIBE Topic", typed((*Broker).listOffsets)},
 		{18, "ApiVersions", 0, 4, 0, classRequest, "none", typed((*Broker).apiVersions)},
 		{22, "InitProducerId", 0, 5, 0, classRequest, "WRITE TransactionalId; else IDEMPOTENT_WRITE Cluster or WRITE on any Topic", typed((*Broker).initProducerID)},
+		{23, "OffsetForLeaderEpoch", 2, 4, 2, classRequest, "CLUSTER_ACTION Cluster or DESCRIBE Topic", typed((*Broker).offsetForLeaderEpoch)},
 	}
 }
 

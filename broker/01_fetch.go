@@ -1,0 +1,393 @@
+package broker
+
+import (
+	"errors"
+	"time"
+
+	"sluice/internal/server"
+	"sluice/kproto"
+	"sluice/log"
+)
+
+// Fetch (key 1), versions 4-18.
+//
+// Does: plans what each partition can give, waits for min_bytes in park.go, and answers with whole batches as file
+// ranges, which never pass through memory unless they are small. The first batch of the first partition that has one is
+// given even when it is larger than every limit (KIP-74). Sessions are in fetch_session.go.
+//
+// Leaves out: followers. A replica id of zero or more is refused and no state is touched (CVE-2018-1288); the fields
+// that only followers send are read over. There are no aborted transactions yet; read_committed stops at the last stable
+// offset. The preferred read replica and the node endpoints (KIP-951) make no sense for one node.
+//
+// Differs from Kafka: an unknown isolation level is INVALID_REQUEST for every partition, where Kafka answers -1; an error
+// of any partition ends the wait, where Kafka lets an unknown topic wait for the others.
+//
+// By version: 5 log_start_offset; 7 sessions (KIP-227); 9 leader epochs (KIP-320); 10 zstd (KIP-110); 11 rack;
+// 12 flexible, last_fetched_epoch and diverging_epoch (KIP-595); 13 topic ids (KIP-516); 15 replica_state as a tag
+// (KIP-903); 16 current_leader; 17 and 18 add tags of followers.
+
+const (
+	// maxFetchParts bounds the topics, partitions and forgotten partitions of a request, at up to 200 bytes of state
+	// each. It is the default of sluice.max.partitions: nobody has more to ask for.
+	maxFetchParts = 250_000
+	// maxFetchWait bounds max_wait_ms. Clients ask for half a second.
+	maxFetchWait = 5 * time.Minute
+)
+
+// fetch is the handler.
+func fetch(b *Broker, r *server.Request) {
+	f, forgotten, ok := parseFetch(b, r)
+	if !ok {
+		r.Abort("malformed Fetch body")
+		return
+	}
+	if f.replica >= 0 || f.isolation < 0 || f.isolation > 1 {
+		f.refuse()
+	} else if err := f.enter(&b.fetchSessions, forgotten); err != nil {
+		f.code, f.parts = err.Code, nil
+	}
+	f.resolve()
+	wait := f.wait
+	if len(f.parts) == 0 {
+		wait = 0
+	}
+	await(r.Context(), f, wait)
+}
+
+// fetchCall is one request.
+type fetchCall struct {
+	broker *Broker
+	req    *server.Request
+
+	replica   int32
+	wait      time.Duration
+	minBytes  int64
+	maxBytes  int64
+	isolation int8
+
+	sessionID    int32
+	sessionEpoch int32
+	session      *fetchSession // of an incremental request
+	opens        bool          // a session is to be made from the answer
+
+	code   int16 // of the whole answer (version 7)
+	topics []fetchTopic
+	parts  []fetchPart // in the order in which they share max_bytes
+	avail  int64       // sum over parts
+}
+
+// fetchTopic is a topic as the client names it.
+type fetchTopic struct {
+	topicKey
+	topic *topic // nil: code says why
+	code  int16
+}
+
+// fetchAsked is what a client asks of a partition; a session remembers it.
+type fetchAsked struct {
+	leaderEpoch int32 // that the client believes in, or -1
+	lastEpoch   int32 // of the last record it has, or -1
+	offset      int64
+	maxBytes    int32
+}
+
+// fetchPart is one partition of a request: what is asked, and what the last look found.
+type fetchPart struct {
+	topic     int32 // index in fetchCall.topics
+	partition int32
+	fetchAsked
+	refused int16        // it has this error whatever the log says
+	log     source       // nil when refused
+	cached  *sessionPart // nil without a session
+	send    bool         // the answer names it
+
+	fetchFound
+}
+
+// fetchFound is what a look at a partition found.
+type fetchFound struct {
+	code      int16
+	diverges  bool // the client's last record is of a history that was lost (KIP-595)
+	endEpoch  int32
+	endOffset int64
+	offsets   log.Offsets // -1 each when code is set
+	rng       log.Range   // held until released
+	avail     int64       // bytes as min_bytes counts them
+}
+
+// source is what Fetch needs of a partition's log.
+type source interface {
+	watchable
+	Offsets() (log.Offsets, error)
+	EpochEnd(e int32) (epoch int32, end int64, err error)
+	Read(from, limit int64, max int, whole bool) (log.Range, error)
+}
+
+func (f *fetchCall) version() int16  { return f.req.Version }
+func (f *fetchCall) flexible() bool  { return f.req.Version >= 12 }
+func (f *fetchCall) byTopicID() bool { return f.req.Version >= 13 }
+func (f *fetchCall) sources() int    { return len(f.parts) }
+func (f *fetchCall) committed() bool { return f.isolation == 1 }
+func (p *fetchPart) dueAlone() bool  { return p.code != 0 || p.diverges }
+
+func (f *fetchCall) source(i int) watchable {
+	if f.parts[i].log == nil {
+		return nil
+	}
+	return f.parts[i].log
+}
+
+// guard implements parkable.
+func (f *fetchCall) guard(fn func()) {
+	defer f.broker.recovered(f.req)
+	fn()
+}
+
+// refuse answers every partition with the error of the request as a whole, without a session.
+func (f *fetchCall) refuse() {
+	code := kproto.TopicAuthorizationFailed // only brokers may fetch as replicas
+	if f.replica < 0 {
+		code = kproto.InvalidRequest // the isolation level
+		f.code = code
+	}
+	for i := range f.parts {
+		f.parts[i].refused = code
+	}
+}
+
+// resolve finds the topics and the partitions' logs.
+func (f *fetchCall) resolve() {
+	for i := range f.parts {
+		p := &f.parts[i]
+		t := &f.topics[p.topic]
+		switch {
+		case p.refused != 0:
+		case t.topic == nil:
+			p.refused = t.code
+		default:
+			if l := t.topic.partition(p.partition); l != nil {
+				p.log = l
+			} else {
+				p.refused = errUnknownTopic.Code
+			}
+		}
+	}
+}
+
+// lookUp finds a topic as a client names it. known is the name that an id had when it was last looked up: it tells a
+// topic that was made anew from one that is gone.
+func (b *Broker) lookUp(k topicKey, byID bool, known string) fetchTopic {
+	t := fetchTopic{topicKey: k}
+	switch {
+	case !byID:
+		t.topic, t.code = b.topics.byName(k.name), errUnknownTopic.Code
+	default:
+		t.topic, t.code = b.topics.byID(k.id), errUnknownTopicID.Code
+		if t.topic == nil && known != "" && b.topics.byName(known) != nil {
+			t.code = kproto.InconsistentTopicID
+		}
+	}
+	return t
+}
+
+// plan implements parkable: it looks at the partitions in order and lets them share max_bytes.
+func (f *fetchCall) plan(last bool) bool {
+	f.avail = 0
+	left, empty, due := f.maxBytes, true, last
+	for i := range f.parts {
+		p := &f.parts[i]
+		f.look(p, left, empty)
+		f.avail += p.avail
+		left = max(0, left-p.rng.Len)
+		empty = empty && p.rng.Len == 0
+		due = due || p.dueAlone()
+	}
+	if due || f.avail >= f.minBytes {
+		return true
+	}
+	f.release()
+	return false
+}
+
+// promise implements parkable. A partition alone may take all of max_bytes, so a promise is never less than the plan.
+func (f *fetchCall) promise(moved []int) bool {
+	due := false
+	for _, i := range moved {
+		p := &f.parts[i]
+		f.avail -= p.avail
+		f.look(p, f.maxBytes, false)
+		f.avail += p.avail
+		due = due || p.dueAlone()
+		p.rng.Release()
+		p.rng = log.Range{}
+	}
+	return due || f.avail >= f.minBytes
+}
+
+// release lets go of what the last plan holds.
+func (f *fetchCall) release() {
+	for i := range f.parts {
+		if p := &f.parts[i]; p.rng.Len > 0 {
+			p.rng.Release()
+			p.rng = log.Range{}
+		}
+	}
+}
+
+// look finds what a partition can give within left bytes. whole is set while the answer has no data: then one batch is
+// given whatever its size.
+func (f *fetchCall) look(p *fetchPart, left int64, whole bool) {
+	p.fetchFound = fetchFound{}
+	if p.refused != 0 {
+		p.fail(p.refused)
+		return
+	}
+	if err := f.find(p, left, whole); err != nil {
+		p.rng.Release()
+		p.fail(f.codeFor(err))
+	}
+}
+
+func (p *fetchPart) fail(code int16) {
+	p.fetchFound = fetchFound{code: code, offsets: log.Offsets{Start: -1, Stable: -1, High: -1, End: -1}}
+}
+
+// find is look without its bookkeeping.
+func (f *fetchCall) find(p *fetchPart, left int64, whole bool) (err error) {
+	if err := checkLeaderEpoch(p.leaderEpoch, f.broker.epoch); err != nil {
+		return err
+	}
+	if p.offsets, err = p.log.Offsets(); err != nil {
+		return err
+	}
+	if err := f.checkHistory(p); err != nil || p.diverges {
+		return err
+	}
+	if p.offset < p.offsets.Start || p.offset > p.offsets.End {
+		return log.ErrOffsetOutOfRange
+	}
+	limit := p.offsets.High
+	if f.committed() {
+		limit = p.offsets.Stable
+	}
+	if p.offset >= limit {
+		return nil
+	}
+	// Dispatch throttling will ask here for its allowance, and lower limit or bytes to what is granted.
+	bytes := min(left, int64(max(p.maxBytes, 0)))
+	if bytes > 0 || whole {
+		if p.rng, err = p.log.Read(p.offset, limit, int(bytes), whole); err != nil {
+			return err
+		}
+		if err := f.checkCodec(p); err != nil {
+			return err
+		}
+	}
+	p.avail = p.rng.Len
+	if p.rng.Len == 0 || p.rng.Next < limit {
+		// There is more than fits, so all that fits is there.
+		p.avail = max(p.avail, bytes)
+	}
+	return nil
+}
+
+// checkHistory compares the client's last record with the log's history of leader epochs. An offset beyond the end of
+// that record's epoch means that the record was lost, here or in another history.
+func (f *fetchCall) checkHistory(p *fetchPart) error {
+	if p.lastEpoch < 0 {
+		return nil
+	}
+	epoch, end, err := p.log.EpochEnd(p.lastEpoch)
+	switch {
+	case err != nil:
+		return err
+	case epoch < 0 || end < 0 || p.offset < p.offsets.Start:
+		return log.ErrOffsetOutOfRange
+	case epoch < p.lastEpoch || end < p.offset:
+		p.diverges, p.endEpoch, p.endOffset = true, epoch, end
+	}
+	return nil
+}
+
+var (
+	errFencedEpoch      = &kproto.Error{Code: kproto.FencedLeaderEpoch, Message: "the leader epoch is older than the current one"}
+	errUnknownEpoch     = &kproto.Error{Code: kproto.UnknownLeaderEpoch, Message: "the leader epoch is newer than the current one"}
+	errUnsupportedCodec = &kproto.Error{Code: kproto.UnsupportedCompressionType, Message: "zstd needs a newer version of Fetch"}
+)
+
+// checkLeaderEpoch compares the epoch that a client believes in, -1 for none, with the current one (KIP-320).
+func checkLeaderEpoch(claimed, current int32) error {
+	switch {
+	case claimed < 0 || claimed == current:
+		return nil
+	case claimed < current:
+		return errFencedEpoch
+	}
+	return errUnknownEpoch
+}
+
+// checkCodec keeps zstd from clients that cannot know it (version 9 and older, KIP-110): the range ends before the first
+// such batch, and an offset that stands on one is an error. Newer clients cost nothing.
+func (f *fetchCall) checkCodec(p *fetchPart) error {
+	if f.version() >= 10 {
+		return nil
+	}
+	var head [kproto.HeaderSize]byte
+	for at := int64(0); at < p.rng.Len; {
+		if _, err := p.rng.File.ReadAt(head[:], p.rng.Pos+at); err != nil {
+			return err
+		}
+		b := kproto.Batch(head[:])
+		if b.Codec() == kproto.Zstd {
+			if at == 0 {
+				return errUnsupportedCodec
+			}
+			p.rng.Len, p.rng.Next = at, b.BaseOffset()
+			return nil
+		}
+		at += int64(b.Length()) + 12
+	}
+	return nil
+}
+
+// codeFor is the package's codeFor, but for a deleted topic that was named by id.
+func (f *fetchCall) codeFor(err error) int16 {
+	if f.byTopicID() && errors.Is(err, log.ErrDeleted) {
+		return errUnknownTopicID.Code
+	}
+	code, _ := codeFor(err)
+	return code
+}
+
+// enter takes the request into its session, which decides which partitions are fetched.
+func (f *fetchCall) enter(s *fetchSessions, forgotten []forgottenPart) *kproto.Error {
+	if f.sessionEpoch == initialEpoch || f.sessionEpoch == finalEpoch {
+		s.remove(f.sessionID)
+		f.opens = f.sessionEpoch == initialEpoch
+		return nil
+	}
+	x := s.find(f.sessionID)
+	if x == nil {
+		return errSessionNotFound
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	switch {
+	case x.epoch != f.sessionEpoch:
+		return errSessionEpoch
+	case x.byTopic != f.byTopicID():
+		return errSessionTopicID
+	}
+	x.update(f, forgotten)
+	if x.size == 0 {
+		s.remove(x.id)
+		return nil
+	}
+	if !s.touch(x, x.size, time.Now()) {
+		return errSessionNotFound
+	}
+	x.epoch = nextSessionEpoch(x.epoch)
+	f.session = x
+	x.load(f)
+	return nil
+}

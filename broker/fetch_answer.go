@@ -1,0 +1,253 @@
+package broker
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"time"
+
+	"sluice/internal/server"
+	"sluice/kproto"
+	"sluice/log"
+)
+
+const (
+	// copyBelow is the size in bytes from which a range is worth a sendfile of its own.
+	copyBelow = 16 << 10
+	// maxCopied bounds the bytes of small ranges in one answer; what is beyond stays in its file.
+	maxCopied = 256 << 10
+)
+
+// answer implements parkable.
+func (f *fetchCall) answer() {
+	f.choose()
+	a := fetchAnswer{fetchCall: f, w: wireWriter{b: server.GetBuffer(f.headerSize()), flex: f.flexible()}}
+	a.write()
+	f.req.Reply(a.reply())
+}
+
+// choose marks the partitions that the answer names: all, or in a session those with news.
+func (f *fetchCall) choose() {
+	if f.session == nil {
+		for i := range f.parts {
+			f.parts[i].send = true
+		}
+		if f.sessionID = noSession; f.opens {
+			f.open()
+		}
+		return
+	}
+	x := f.session
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.epoch != nextSessionEpoch(f.sessionEpoch) {
+		f.code = errSessionEpoch.Code // a later request overtook this one
+		f.release()
+		return
+	}
+	for i := range f.parts {
+		p := &f.parts[i]
+		p.send = p.cached.told(p)
+		if p.rng.Len > 0 {
+			x.moveToEnd(p.cached)
+		}
+	}
+}
+
+// open makes the session that a full request asks for, if there is room.
+func (f *fetchCall) open() {
+	x := newFetchSession(f)
+	f.sessionID = f.broker.fetchSessions.add(x, x.size, f.broker.config().FetchSessionSlots, time.Now())
+}
+
+// headerSize is about how many bytes of the answer are not in files.
+func (f *fetchCall) headerSize() int {
+	size := 64
+	for i := range f.parts {
+		size += 80 + len(f.topics[f.parts[i].topic].name)
+		if n := f.parts[i].rng.Len; n < copyBelow && size < maxCopied {
+			size += int(n)
+		}
+	}
+	return size
+}
+
+// fetchAnswer writes an answer: bytes, and the places where file ranges go between them.
+type fetchAnswer struct {
+	*fetchCall
+	w      wireWriter
+	ranges []fetchRange
+	copied int64 // bytes of small ranges in w
+}
+
+// fetchRange says that the data of a partition follows the first at bytes.
+type fetchRange struct {
+	at   int
+	part *fetchPart
+}
+
+func (a *fetchAnswer) write() {
+	w := &a.w
+	w.header(a.req.CorrelationID)
+	w.int32(0) // throttle_time_ms
+	if a.version() >= 7 {
+		w.int16(a.code)
+		w.int32(a.sessionID)
+	}
+	w.length(a.groups())
+	for i := 0; i < len(a.parts); {
+		i = a.writeGroup(i)
+	}
+	w.noTags()
+	inFiles := int64(0)
+	for _, r := range a.ranges {
+		inFiles += r.part.rng.Len
+	}
+	w.setSize(inFiles)
+}
+
+// groups counts the runs of partitions to send that have the same topic: each is one topic entry of the answer. As in
+// Kafka a topic may have several, when a session's order has mixed its partitions with others.
+func (f *fetchCall) groups() int {
+	n, last := 0, int32(-1)
+	for i := range f.parts {
+		if p := &f.parts[i]; p.send && p.topic != last {
+			n, last = n+1, p.topic
+		}
+	}
+	return n
+}
+
+// writeGroup writes the next topic entry from the partition at i on, and gives the index after it.
+func (a *fetchAnswer) writeGroup(i int) (next int) {
+	for ; i < len(a.parts) && !a.parts[i].send; i++ {
+	}
+	if i == len(a.parts) {
+		return i
+	}
+	topic, n := a.parts[i].topic, 0
+	for next = i; next < len(a.parts); next++ {
+		if p := &a.parts[next]; p.send && p.topic != topic {
+			break
+		} else if p.send {
+			n++
+		}
+	}
+	w, t := &a.w, &a.topics[topic]
+	if a.byTopicID() {
+		w.b = append(w.b, t.id[:]...)
+	} else {
+		w.string(t.name)
+	}
+	w.length(n)
+	for ; i < next; i++ {
+		if p := &a.parts[i]; p.send {
+			a.writePart(p)
+		}
+	}
+	w.noTags()
+	return next
+}
+
+// writePart writes a partition's entry; its data are copied if they are few, and else left to be sent from the file.
+func (a *fetchAnswer) writePart(p *fetchPart) {
+	start := len(a.w.b)
+	a.writeHead(p)
+	switch {
+	case p.rng.Len == 0:
+	case p.rng.Len < copyBelow && a.copied+p.rng.Len <= maxCopied:
+		if err := a.copyRange(p); err != nil {
+			a.w.b = a.w.b[:start]
+			a.failPart(p)
+			return
+		}
+	default:
+		a.ranges = append(a.ranges, fetchRange{len(a.w.b), p})
+	}
+	a.writeTags(p)
+}
+
+// failPart writes KAFKA_STORAGE_ERROR in the place of data that could not be read.
+func (a *fetchAnswer) failPart(p *fetchPart) {
+	p.rng.Release()
+	p.fail(kproto.KafkaStorageError)
+	if p.cached != nil {
+		a.session.mu.Lock()
+		p.cached.high = -1
+		a.session.mu.Unlock()
+	}
+	a.writeHead(p)
+	a.writeTags(p)
+}
+
+func (a *fetchAnswer) writeHead(p *fetchPart) {
+	w, version := &a.w, a.version()
+	w.int32(p.partition)
+	w.int16(p.code)
+	w.int64(p.offsets.High)
+	w.int64(p.offsets.Stable)
+	if version >= 5 {
+		w.int64(p.offsets.Start)
+	}
+	w.length(-1) // aborted_transactions
+	if version >= 11 {
+		w.int32(-1) // preferred_read_replica
+	}
+	w.length(int(p.rng.Len))
+}
+
+// copyRange copies a partition's data into the answer and lets go of the file.
+func (a *fetchAnswer) copyRange(p *fetchPart) error {
+	at, n := len(a.w.b), int(p.rng.Len)
+	a.w.b = slices.Grow(a.w.b, n)[:at+n]
+	if got, err := p.rng.File.ReadAt(a.w.b[at:], p.rng.Pos); got < n {
+		return errors.Join(err, io.ErrUnexpectedEOF)
+	}
+	a.copied += p.rng.Len
+	p.rng.Release()
+	p.rng = log.Range{}
+	return nil
+}
+
+// writeTags ends a partition's entry: 0 diverging_epoch, 1 current_leader.
+func (a *fetchAnswer) writeTags(p *fetchPart) {
+	w := &a.w
+	switch {
+	case !w.flex:
+	case p.diverges:
+		w.b = append(w.b, 1, 0, 13) // one tag, number 0, 13 bytes
+		w.int32(p.endEpoch)
+		w.int64(p.endOffset)
+		w.noTags()
+	case p.code == kproto.FencedLeaderEpoch && a.version() >= 16:
+		w.b = append(w.b, 1, 1, 9) // one tag, number 1, 9 bytes
+		w.int32(NodeID)
+		w.int32(a.broker.epoch)
+		w.noTags()
+	default:
+		w.noTags()
+	}
+}
+
+// reply cuts the bytes where the ranges go.
+func (a *fetchAnswer) reply() server.Reply {
+	buf := a.w.b
+	if len(a.ranges) == 0 {
+		return server.Reply{Parts: []server.Part{{Bytes: buf, Pool: true}}}
+	}
+	parts := make([]server.Part, 0, 2*len(a.ranges)+1)
+	from := 0
+	for _, r := range a.ranges {
+		x := &r.part.rng
+		parts = append(parts, server.Part{Bytes: buf[from:r.at:r.at]},
+			server.Part{Reader: x.File, OS: x.File.OS(), Pos: x.Pos, Len: x.Len})
+		from = r.at
+	}
+	if from < len(buf) {
+		parts = append(parts, server.Part{Bytes: buf[from:len(buf):len(buf)]})
+	}
+	return server.Reply{Parts: parts, Done: func(bool) {
+		a.release()
+		server.PutBuffer(buf)
+	}}
+}

@@ -1,0 +1,129 @@
+package broker
+
+import (
+	"time"
+
+	"sluice/internal/server"
+)
+
+// forgottenPart is a partition that a client takes out of its session.
+type forgottenPart struct {
+	topicKey
+	partition int32
+}
+
+// parseFetch reads a Fetch body. It touches nothing but what it returns; ok is false when the body is malformed or asks
+// for more than maxFetchParts.
+func parseFetch(b *Broker, req *server.Request) (f *fetchCall, forgotten []forgottenPart, ok bool) {
+	f = &fetchCall{broker: b, req: req, replica: -1, sessionEpoch: finalEpoch}
+	r := wireReader{b: req.Body, flex: f.flexible()}
+	f.readLimits(&r)
+	for range f.readCount(&r, len(f.topics)) {
+		f.readTopic(&r)
+		if r.bad {
+			return f, nil, false
+		}
+	}
+	if f.version() >= 7 {
+		forgotten = f.readForgotten(&r)
+	}
+	if f.version() >= 11 {
+		r.string() // rack_id
+	}
+	if state := r.tags(1); state != nil && f.version() >= 15 { // replica_state
+		s := wireReader{b: state, flex: true}
+		f.replica = s.int32()
+		r.bad = r.bad || s.bad
+	}
+	return f, forgotten, !r.bad
+}
+
+// readLimits reads what stands before the topics and clamps it (values below zero mean zero).
+func (f *fetchCall) readLimits(r *wireReader) {
+	if f.version() <= 14 {
+		f.replica = r.int32()
+	}
+	f.wait = min(time.Duration(max(r.int32(), 0))*time.Millisecond, maxFetchWait)
+	f.minBytes = int64(max(r.int32(), 0))
+	f.maxBytes = min(int64(max(r.int32(), 0)), int64(f.broker.config().FetchMaxBytes))
+	f.minBytes = min(f.minBytes, f.maxBytes)
+	f.isolation = r.int8()
+	if f.version() >= 7 {
+		f.sessionID = r.int32()
+		f.sessionEpoch = r.int32()
+	}
+}
+
+// readCount reads the length of an array whose elements are kept next to the have that are there.
+func (f *fetchCall) readCount(r *wireReader, have int) int {
+	n := r.count(1)
+	if have+n > maxFetchParts {
+		r.bad = true
+		return 0
+	}
+	return n
+}
+
+// readName reads a topic as this version names it.
+func (f *fetchCall) readName(r *wireReader) (k topicKey, t *topic) {
+	if f.byTopicID() {
+		k.id = r.topicID()
+		return k, nil
+	}
+	name := r.string()
+	if t = f.broker.topics.byNameBytes(name); t != nil {
+		k.name = t.name
+	} else {
+		k.name = string(name)
+	}
+	return k, t
+}
+
+func (f *fetchCall) readTopic(r *wireReader) {
+	k, t := f.readName(r)
+	if t != nil {
+		f.topics = append(f.topics, fetchTopic{topicKey: k, topic: t})
+	} else {
+		f.topics = append(f.topics, f.broker.lookUp(k, f.byTopicID(), ""))
+	}
+	n := f.readCount(r, len(f.parts))
+	if cap(f.parts) == 0 {
+		f.parts = make([]fetchPart, 0, min(n, len(r.b)/16))
+	}
+	for i := 0; i < n && !r.bad; i++ {
+		f.parts = append(f.parts, f.readPart(r))
+	}
+	r.tags(noTag)
+}
+
+func (f *fetchCall) readPart(r *wireReader) fetchPart {
+	p := fetchPart{topic: int32(len(f.topics) - 1), partition: r.int32(), fetchAsked: fetchAsked{leaderEpoch: -1, lastEpoch: -1}}
+	if f.version() >= 9 {
+		p.leaderEpoch = r.int32()
+	}
+	p.offset = r.int64()
+	if f.flexible() {
+		p.lastEpoch = r.int32()
+	}
+	if f.version() >= 5 {
+		r.int64() // log_start_offset, of followers
+	}
+	p.maxBytes = r.int32()
+	r.tags(noTag)
+	return p
+}
+
+func (f *fetchCall) readForgotten(r *wireReader) (forgotten []forgottenPart) {
+	for range f.readCount(r, 0) {
+		k, _ := f.readName(r)
+		n := f.readCount(r, len(forgotten))
+		for i := 0; i < n && !r.bad; i++ {
+			forgotten = append(forgotten, forgottenPart{k, r.int32()})
+		}
+		r.tags(noTag)
+		if r.bad {
+			return nil
+		}
+	}
+	return forgotten
+}
