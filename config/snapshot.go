@@ -1,0 +1,114 @@
+package config
+
+import (
+	"fmt"
+	"time"
+)
+
+// Broker is the typed snapshot of a broker's settings. It does not change; a change of settings makes a new one.
+type Broker struct {
+	AutoCreateTopics         bool
+	NumPartitions            int32
+	DefaultReplicationFactor int16
+	ClampReplicationFactor   bool
+	DeleteTopicEnable        bool
+	OffsetsTopicPartitions   int32
+	MaxPartitions            int
+	SocketRequestMaxBytes    int
+	SocketSendBuffer         int // bytes; -1: the kernel's
+	SocketReceiveBuffer      int // bytes; -1: the kernel's
+	MaxConnections           int
+	MaxConnectionsPerIP      int
+	ConnectionsMaxIdle       time.Duration // below zero: for ever
+	QueuedMaxRequestBytes    int64         // -1: the broker chooses
+	FetchMaxBytes            int
+	FetchSessionSlots        int
+	ValidationStrict         bool
+	TransactionMaxTimeout    time.Duration
+	ProducerExpiration       time.Duration
+	Topic                    Topic // what a topic without settings of its own gets
+}
+
+// Topic is the typed snapshot of a topic's settings. It does not change.
+type Topic struct {
+	CleanupCompact, CleanupDelete  bool   // neither: kept for ever
+	Compression                    string // producer, none, gzip, snappy, lz4, zstd
+	GzipLevel, Lz4Level, ZstdLevel int    // GzipLevel -1: the codec's own
+	MaxMessageBytes                int
+	SegmentBytes                   int64
+	SegmentAge                     time.Duration
+	SegmentIndexBytes              int64
+	IndexInterval                  int64 // bytes
+	LogAppendTime                  bool
+	TimestampBeforeMaxMs           int64
+	TimestampAfterMaxMs            int64
+	Durability                     string // fsync, interval, os
+	SyncInterval                   time.Duration
+	RetentionMs                    int64 // -1: no limit
+	RetentionBytes                 int64 // below zero: no limit
+	MinInsyncReplicas              int
+	FileDeleteDelay                time.Duration
+}
+
+// NewBroker makes the snapshot of a broker's settings; the topic and group layers play no part. The error names a value
+// that Validate refuses too, or two settings that contradict each other.
+func NewBroker(l Layers) (*Broker, error) {
+	b := new(Broker)
+	for _, r := range settings.declared(ScopeBroker) {
+		if r.broker == nil {
+			continue
+		}
+		v, set, err := l.effective(r)
+		if err != nil {
+			return nil, err
+		}
+		if set {
+			r.broker(b, v)
+		}
+	}
+	l.Topic = nil
+	t, err := NewTopic(l)
+	if err != nil {
+		return nil, err
+	}
+	b.Topic = *t
+	return b, nil
+}
+
+// NewTopic makes a topic's snapshot from the broker's layers and the topic's. The error names a value that Validate refuses
+// too, or two settings that contradict each other.
+func NewTopic(l Layers) (*Topic, error) {
+	t := new(Topic)
+	for _, r := range settings.declared(ScopeTopic) {
+		if r.topic == nil {
+			continue
+		}
+		v, set, err := l.effective(r)
+		if err != nil {
+			return nil, err
+		}
+		if set {
+			r.topic(t, v)
+		}
+	}
+	if err := l.checkCompactionLag(); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// checkCompactionLag is the one rule over two topic settings (KIP-354).
+func (l Layers) checkCompactionLag() error {
+	low, _, err := l.effective(settings.find(ScopeTopic, "min.compaction.lag.ms"))
+	if err != nil {
+		return err
+	}
+	high, _, err := l.effective(settings.find(ScopeTopic, "max.compaction.lag.ms"))
+	if err != nil {
+		return err
+	}
+	if low.whole > high.whole {
+		return fmt.Errorf("min.compaction.lag.ms (%d) must not be more than max.compaction.lag.ms (%d)", low.whole, high.whole)
+	}
+	return nil
+}

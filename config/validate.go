@@ -1,0 +1,82 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+)
+
+// Bounds on what a stranger may send as a setting.
+const (
+	maxValueBytes  = 64 << 10 // bytes of one value: a list of throttled replicas of a few thousand partitions
+	maxQuotedBytes = 64       // bytes of a key or value repeated in a message
+	maxNearBytes   = 128      // bytes of a misspelt key for which the nearest known one is looked for; no key is half as long
+)
+
+// Validate checks one key and value for a scope. The error is a sentence that names the key, the value, what is allowed
+// and, for an unknown key, the nearest known one. Rules over two settings are checked by NewTopic.
+func Validate(scope Scope, key, value string) error {
+	r := settings.find(scope, key)
+	if r == nil {
+		if _, known := foreignReason(key); known && scope == ScopeBroker {
+			return nil
+		}
+		return unknown(scope, key)
+	}
+	_, err := r.check(value)
+	return err
+}
+
+// check parses a value and holds it against the limit.
+func (r *row) check(raw string) (value, error) {
+	if len(raw) > maxValueBytes {
+		return value{}, fmt.Errorf("setting %s: the value has %d bytes; at most %d are allowed", r.name, len(raw), maxValueBytes)
+	}
+	v, err := r.kind.parse(raw)
+	if err == nil && (r.allow.ok == nil || r.allow.ok(v)) {
+		return v, nil
+	}
+	shown := quote(raw)
+	if r.kind == kindPassword {
+		shown = "the given value"
+	}
+	wants := r.wants()
+	if err == errRange {
+		wants += fmt.Sprintf(" that fits in %d bits", r.kind.bits())
+	}
+	return v, fmt.Errorf("setting %s cannot be %s: it must be %s", r.name, shown, wants)
+}
+
+// Canonical gives the canonical name of a key or alias.
+func Canonical(scope Scope, key string) (string, bool) {
+	r := settings.find(scope, key)
+	if r == nil {
+		return "", false
+	}
+	return r.name, true
+}
+
+// IsList tells whether APPEND and SUBTRACT of IncrementalAlterConfigs make sense.
+func IsList(scope Scope, key string) bool {
+	r := settings.find(scope, key)
+	return r != nil && r.kind == kindList
+}
+
+// Live tells whether a setting may be changed while the broker runs. Of a topic or a group all may; the broker's others are
+// read-only for AlterConfigs.
+func Live(scope Scope, key string) bool {
+	r := settings.find(scope, key)
+	return r != nil && r.live
+}
+
+// quote shortens text that came from outside, for a message.
+func quote(s string) string {
+	if len(s) <= maxQuotedBytes {
+		return strconv.Quote(s)
+	}
+	cut := maxQuotedBytes
+	for cut > 0 && !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return strconv.Quote(s[:cut]) + "..."
+}
