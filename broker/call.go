@@ -62,14 +62,28 @@ func (c *call) guard(fn func()) {
 	fn()
 }
 
-// recovered is deferred around everything a request runs. A panic is a defect: it is counted, logged with its stack, and
-// closes the connection, since what the client was owed is unknown.
+// attempt runs a part of a request; a panic in it is that part's error.
+func (c *call) attempt(fn func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			c.b.panicked(c.Request, p)
+			err = kproto.Errorf(kproto.UnknownServerError, "The server met an unexpected error; its log says more.")
+		}
+	}()
+	return fn()
+}
+
+// recovered is deferred around everything a request runs: a panic closes the connection, since what the client was owed
+// is unknown.
 func (b *Broker) recovered(r *server.Request) {
-	p := recover()
-	if p == nil {
-		return
+	if p := recover(); p != nil {
+		b.panicked(r, p)
+		r.Abort("panic")
 	}
+}
+
+// panicked counts and logs a panic, which is a defect.
+func (b *Broker) panicked(r *server.Request, p any) {
 	b.metrics.panics.Inc()
 	b.logger.Error("a request panicked", "api", kmsg.NameForKey(r.Key), "version", r.Version, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-	r.Abort("panic")
 }

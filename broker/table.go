@@ -42,9 +42,23 @@ func rows() []row {
 		{0, "Produce", 0, 13, 3, classProduce, "WRITE Topic; WRITE TransactionalId for transactional batches", produce},
 		{1, "Fetch", 4, 18, 4, classFetch, "READ Topic; CLUSTER_ACTION Cluster for replicas", fetch},
 		{2, "ListOffsets", 1, 11, 1, classRequest, "DESCRIBE Topic", typed((*Broker).listOffsets)},
+		{3, "Metadata", 0, 13, 0, classRequest, "DESCRIBE Topic; to create one: CREATE Topic or Cluster", typed((*Broker).metadata)},
+		{10, "FindCoordinator", 0, 6, 0, classRequest, "DESCRIBE Group or TransactionalId", typed((*Broker).findCoordinator)},
+		{16, "ListGroups", 0, 5, 0, classRequest, "DESCRIBE Cluster, else what DESCRIBE Group allows", typed((*Broker).listGroups)},
 		{18, "ApiVersions", 0, 4, 0, classRequest, "none", typed((*Broker).apiVersions)},
+		{19, "CreateTopics", 2, 7, 0, classMutation, "CREATE Topic or Cluster; DESCRIBE_CONFIGS Topic to see settings", typed((*Broker).createTopics)},
+		{20, "DeleteTopics", 1, 6, 0, classMutation, "DELETE Topic; by id also DESCRIBE Topic", typed((*Broker).deleteTopics)},
+		{21, "DeleteRecords", 0, 2, 0, classRequest, "DELETE Topic", typed((*Broker).deleteRecords)},
 		{22, "InitProducerId", 0, 5, 0, classRequest, "WRITE TransactionalId; else IDEMPOTENT_WRITE Cluster or WRITE on any Topic", typed((*Broker).initProducerID)},
 		{23, "OffsetForLeaderEpoch", 2, 4, 2, classRequest, "CLUSTER_ACTION Cluster or DESCRIBE Topic", typed((*Broker).offsetForLeaderEpoch)},
+		{32, "DescribeConfigs", 1, 4, 0, classRequest, "DESCRIBE_CONFIGS Topic, Cluster or Group", typed((*Broker).describeConfigs)},
+		{33, "AlterConfigs", 0, 2, 0, classRequest, "ALTER_CONFIGS Topic, Cluster or Group", typed((*Broker).alterConfigs)},
+		{35, "DescribeLogDirs", 1, 4, 0, classRequest, "DESCRIBE Cluster", typed((*Broker).describeLogDirs)},
+		{37, "CreatePartitions", 0, 3, 0, classMutation, "ALTER Topic", typed((*Broker).createPartitions)},
+		{44, "IncrementalAlterConfigs", 0, 1, 0, classRequest, "ALTER_CONFIGS Topic, Cluster or Group", typed((*Broker).incrementalAlterConfigs)},
+		{60, "DescribeCluster", 0, 2, 0, classRequest, "none; DESCRIBE Cluster for authorized operations", typed((*Broker).describeCluster)},
+		{74, "ListConfigResources", 0, 1, 0, classRequest, "DESCRIBE_CONFIGS Cluster", typed((*Broker).listConfigResources)},
+		{75, "DescribeTopicPartitions", 0, 0, 0, classRequest, "DESCRIBE Topic", typed((*Broker).describeTopicPartitions)},
 	}
 }
 

@@ -1,0 +1,123 @@
+package broker
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sluice/catalog"
+	"sluice/config"
+	"sluice/kproto"
+)
+
+// describeConfigs answers DescribeConfigs, v1-4: the settings of topics, of this broker ("1") and of all brokers ("", only what is set there), with
+// their sources. Named keys filter; null or no keys mean all.
+//
+// Of the broker's loggers there is one, root, and its level is not changed through Kafka's protocol. Client metrics subscriptions and groups have no
+// settings yet.
+//
+//	v3  types and documentation
+func (b *Broker) describeConfigs(c *call, q *kmsg.DescribeConfigsRequest) {
+	resp := kmsg.NewPtrDescribeConfigsResponse()
+	resp.Resources = make([]kmsg.DescribeConfigsResponseResource, len(q.Resources))
+	for i := range q.Resources {
+		rr, x := &q.Resources[i], &resp.Resources[i]
+		x.Default()
+		x.ResourceType, x.ResourceName = rr.ResourceType, rr.ResourceName
+		entries, err := b.describeResource(catalog.ResourceType(rr.ResourceType), rr.ResourceName)
+		x.ErrorCode, x.ErrorMessage = c.fail(err)
+		for _, e := range entries {
+			if len(rr.ConfigNames) == 0 || slices.Contains(rr.ConfigNames, e.Name) {
+				x.Configs = append(x.Configs, describedConfig(e, q))
+			}
+		}
+	}
+	c.answer(resp)
+}
+
+func (b *Broker) describeResource(typ catalog.ResourceType, name string) ([]config.Entry, error) {
+	switch typ {
+	case resourceTopic:
+		return b.describeTopic(name)
+	case resourceBroker:
+		return b.describeBroker(name)
+	case resourceBrokerLogger:
+		return b.describeLoggers(name)
+	case resourceClientMetrics, resourceGroup:
+		if name == "" {
+			return nil, kproto.Errorf(kproto.InvalidRequest, "The resource name is empty.")
+		}
+		return nil, nil
+	}
+	return nil, kproto.Errorf(kproto.InvalidRequest, "Unsupported resource type: %d", typ)
+}
+
+func (b *Broker) describeTopic(name string) ([]config.Entry, error) {
+	if err := checkTopicName(name); err != nil {
+		return nil, err
+	}
+	t := b.topics.byName(name)
+	if t == nil {
+		return nil, errUnknownTopic
+	}
+	return config.DescribeTopic(b.settings.Load().forTopic(t.raw().Config)), nil
+}
+
+func (b *Broker) describeBroker(name string) ([]config.Entry, error) {
+	if err := checkBrokerName(name); err != nil {
+		return nil, err
+	}
+	layers := b.settings.Load().layers
+	if name != "" {
+		return config.DescribeBroker(layers), nil
+	}
+	all := config.DescribeBroker(config.Layers{DynamicDefault: layers.DynamicDefault})
+	return slices.DeleteFunc(all, func(e config.Entry) bool { return e.Source != config.SourceDynamicDefault }), nil
+}
+
+// checkBrokerName allows this broker's id and "", the default of all brokers.
+func checkBrokerName(name string) error {
+	if name == "" {
+		return nil
+	}
+	if id, err := strconv.ParseInt(name, 10, 32); err != nil {
+		return kproto.Errorf(kproto.InvalidRequest, "Node id must be an integer, but it is: %s", name)
+	} else if id != NodeID {
+		return kproto.Errorf(kproto.InvalidRequest, "Unexpected broker id, expected %d or empty string, but received %s", NodeID, name)
+	}
+	return nil
+}
+
+// sourceBrokerLogger is DYNAMIC_BROKER_LOGGER_CONFIG of DescribeConfigs.
+const sourceBrokerLogger config.Source = 6
+
+func (b *Broker) describeLoggers(name string) ([]config.Entry, error) {
+	if name == "" {
+		return nil, kproto.Errorf(kproto.InvalidRequest, "The broker id is empty.")
+	}
+	if err := checkBrokerName(name); err != nil {
+		return nil, err
+	}
+	return []config.Entry{{Name: "root", Value: kmsg.StringPtr(b.logLevel()), Source: sourceBrokerLogger, ReadOnly: true,
+		Type: int8(kmsg.ConfigTypeString), Doc: "The level of the broker's log."}}, nil
+}
+
+func describedConfig(e config.Entry, q *kmsg.DescribeConfigsRequest) kmsg.DescribeConfigsResponseResourceConfig {
+	x := kmsg.NewDescribeConfigsResponseResourceConfig()
+	x.Name, x.Value = e.Name, e.Value
+	x.ReadOnly, x.IsSensitive = e.ReadOnly, e.Sensitive
+	x.IsDefault = e.Source == config.SourceDefault
+	x.Source, x.ConfigType = kmsg.ConfigSource(e.Source), kmsg.ConfigType(e.Type)
+	if q.IncludeDocumentation && e.Doc != "" {
+		x.Documentation = &e.Doc
+	}
+	if q.IncludeSynonyms {
+		for _, s := range e.Synonyms {
+			y := kmsg.NewDescribeConfigsResponseResourceConfigConfigSynonym()
+			y.Name, y.Value, y.Source = s.Name, s.Value, kmsg.ConfigSource(s.Source)
+			x.ConfigSynonyms = append(x.ConfigSynonyms, y)
+		}
+	}
+	return x
+}

@@ -1,0 +1,170 @@
+package broker
+
+import (
+	"context"
+	"log/slog"
+
+	"sluice/catalog"
+	"sluice/config"
+	"sluice/kproto"
+)
+
+// checkConfig checks one setting and gives its canonical name.
+func checkConfig(scope config.Scope, key, value string) (string, error) {
+	if err := config.Validate(scope, key, value); err != nil {
+		return "", kproto.Errorf(kproto.InvalidConfig, "%s", err)
+	}
+	if name, ok := config.Canonical(scope, key); ok {
+		return name, nil
+	}
+	return key, nil
+}
+
+// resourceKey names a resource of configs.
+type resourceKey struct {
+	typ  catalog.ResourceType
+	name string
+}
+
+// alteration is one AlterConfigs or IncrementalAlterConfigs request under way. Resources stand or fall by themselves.
+type alteration struct {
+	c       *call
+	times   map[resourceKey]int
+	changes []catalog.ConfigChange
+	at      []int // place in the answer of each change
+}
+
+// op is one entry of a request, incremental or not.
+type op struct {
+	kind  int8 // as on the wire
+	key   string
+	value *string
+}
+
+// Operations of IncrementalAlterConfigs.
+const (
+	opSet      int8 = 0
+	opUnset    int8 = 1 // DELETE: back to the default
+	opAppend   int8 = 2
+	opSubtract int8 = 3
+)
+
+func (a *alteration) seen(typ int8, name string) {
+	if a.times == nil {
+		a.times = map[resourceKey]int{}
+	}
+	a.times[resourceKey{catalog.ResourceType(typ), name}]++
+}
+
+// add checks the changes to one resource; place says where its answer goes.
+func (a *alteration) add(place int, typ int8, name string, replace bool, ops []op) error {
+	key := resourceKey{catalog.ResourceType(typ), name}
+	if a.times[key] > 1 {
+		return kproto.Errorf(kproto.InvalidRequest, "Each resource must appear at most once.")
+	}
+	scope, err := a.c.b.alterable(key)
+	if err != nil {
+		return err
+	}
+	change := catalog.ConfigChange{Type: key.typ, Name: name, Replace: replace}
+	if change.Ops, err = checkOps(scope, ops); err != nil {
+		return err
+	}
+	a.changes, a.at = append(a.changes, change), append(a.at, place)
+	return nil
+}
+
+// run has the catalog decide, and gives each change's outcome to set.
+func (a *alteration) run(validateOnly bool, set func(place int, err error), done func()) {
+	if len(a.changes) == 0 {
+		done()
+		return
+	}
+	event := catalog.AlterConfigs{Resources: a.changes, ValidateOnly: validateOnly}
+	a.c.b.change(a.c, event, func(v any, err error) {
+		errs, _ := v.([]error)
+		for i, place := range a.at {
+			if err != nil {
+				set(place, err)
+			} else {
+				set(place, errs[i])
+			}
+		}
+		done()
+	})
+}
+
+// alterable tells whether the resource exists and can be altered, and the scope of its settings.
+func (b *Broker) alterable(r resourceKey) (config.Scope, error) {
+	switch r.typ {
+	case resourceTopic:
+		if err := checkTopicName(r.name); err != nil {
+			return 0, err
+		}
+		if b.topics.byName(r.name) == nil {
+			return 0, errUnknownTopic
+		}
+		return config.ScopeTopic, nil
+	case resourceBroker:
+		return config.ScopeBroker, checkBrokerName(r.name)
+	}
+	return 0, kproto.Errorf(kproto.InvalidRequest, "Configs of resource type %d cannot be altered.", r.typ)
+}
+
+// checkOps checks the operations on one resource, all or nothing.
+func checkOps(scope config.Scope, ops []op) ([]catalog.ConfigOp, error) {
+	out := make([]catalog.ConfigOp, len(ops))
+	seen := map[string]bool{}
+	for i, o := range ops {
+		name, err := checkOp(scope, o)
+		if err != nil {
+			return nil, err
+		}
+		if seen[name] {
+			return nil, kproto.Errorf(kproto.InvalidRequest, "The config key %s is given more than once.", name)
+		}
+		seen[name] = true
+		out[i] = catalog.ConfigOp{Op: o.kind, Key: name, Value: o.value}
+	}
+	return out, nil
+}
+
+// checkOp gives the canonical name of the key. Broker settings that need a restart are refused, as in Kafka.
+func checkOp(scope config.Scope, o op) (string, error) {
+	if o.kind < opSet || o.kind > opSubtract {
+		return "", kproto.Errorf(kproto.InvalidRequest, "Unknown operation type %d for the config %s.", o.kind, o.key)
+	}
+	if o.kind != opUnset && o.value == nil {
+		return "", kproto.Errorf(kproto.InvalidRequest, "Null value not supported for : %s", o.key)
+	}
+	name, known := config.Canonical(scope, o.key)
+	switch {
+	case o.kind == opSet:
+		return checkLive(scope, o.key, *o.value)
+	case !known:
+		return "", kproto.Errorf(kproto.InvalidConfig, "Unknown config name: %s", o.key)
+	case o.kind == opUnset:
+		return name, nil
+	case !config.IsList(scope, o.key):
+		return "", kproto.Errorf(kproto.InvalidConfig, "Can't append to or subtract from the config %s: its type is not LIST.", o.key)
+	}
+	return checkLive(scope, o.key, *o.value)
+}
+
+func checkLive(scope config.Scope, key, value string) (string, error) {
+	name, err := checkConfig(scope, key, value)
+	if err == nil && scope == config.ScopeBroker && !config.Live(scope, name) {
+		return "", kproto.Errorf(kproto.InvalidRequest, "Cannot update these configs dynamically: %s", name)
+	}
+	return name, err
+}
+
+// logLevel is the level of the broker's log, in Kafka's words.
+func (b *Broker) logLevel() string {
+	for _, l := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn} {
+		if b.logger.Enabled(context.Background(), l) {
+			return l.String()
+		}
+	}
+	return slog.LevelError.String()
+}
