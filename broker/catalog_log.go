@@ -2,7 +2,6 @@ package broker
 
 import (
 	"fmt"
-	"time"
 
 	"sluice/internal/coord"
 	"sluice/kproto"
@@ -17,17 +16,6 @@ var catalogTopicID = kproto.TopicID([]byte("sluice-catalog-0"))
 
 // replayBytes is read of the catalog at a time.
 const replayBytes = 1 << 20
-
-// catalogLogConfig: the catalog is fsynced whatever sluice.durability says.
-func catalogLogConfig() *log.Config {
-	return &log.Config{
-		SegmentBytes:       1 << 30,
-		SegmentAge:         7 * 24 * time.Hour,
-		IndexBytes:         10 << 20,
-		IndexInterval:      4096,
-		ProducerExpiration: 24 * time.Hour,
-	}
-}
 
 // catalogLog adapts a partition log to what the driver of a machine needs.
 type catalogLog struct{ log *log.Log }

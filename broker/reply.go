@@ -24,6 +24,9 @@ var codes = []struct {
 	{log.ErrDeleted, kproto.UnknownTopicOrPartition, "The topic was deleted."},
 	{log.ErrDamaged, kproto.KafkaStorageError, "The data at this offset is damaged."},
 	{log.ErrOffline, kproto.KafkaStorageError, "The partition is offline."},
+	{log.ErrNotDurable, kproto.KafkaStorageError, "The write could not be made durable and was taken back."},
+	{log.ErrStorage, kproto.KafkaStorageError, "The disk refused the operation."},
+	{log.ErrClosed, kproto.NotLeaderOrFollower, "The broker is shutting down."},
 	{context.DeadlineExceeded, kproto.RequestTimedOut, "The request timed out; it may still take effect."},
 	{context.Canceled, kproto.RequestTimedOut, "The client hung up before the request was done."},
 }

@@ -72,8 +72,12 @@ func (s *settings) topic(t catalog.Topic) (*config.Topic, *log.Config, error) {
 
 // logConfig is what a partition must know of its settings. Internal topics are fsynced whatever sluice.durability says.
 func (s *settings) logConfig(t *config.Topic, internal bool) *log.Config {
-	c := &log.Config{
-		Durability:         durabilityOf(t.Durability),
+	durability, err := log.ParseDurability(t.Durability)
+	if err != nil || internal {
+		durability = log.Fsync // the safe one, should an unknown word ever come this far
+	}
+	return &log.Config{
+		Durability:         durability,
 		SyncInterval:       t.SyncInterval,
 		SegmentBytes:       t.SegmentBytes,
 		SegmentAge:         t.SegmentAge,
@@ -82,18 +86,4 @@ func (s *settings) logConfig(t *config.Topic, internal bool) *log.Config {
 		LogAppendTime:      t.LogAppendTime,
 		ProducerExpiration: s.broker.ProducerExpiration,
 	}
-	if internal {
-		c.Durability = log.Fsync
-	}
-	return c
-}
-
-func durabilityOf(s string) log.Durability {
-	switch s {
-	case "interval":
-		return log.Interval
-	case "os":
-		return log.OS
-	}
-	return log.Fsync // the safe one, should an unknown word ever come this far
 }
