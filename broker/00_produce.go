@@ -193,6 +193,9 @@ func (c *produceCall) appendPart(t *topic, unknown *kproto.Error, partition int3
 	if err == nil {
 		done, err = c.append(p.log, t.config(), records)
 	}
+	if errors.Is(err, log.ErrDeleted) {
+		err = unknown
+	}
 	if err != nil {
 		c.failed = true
 		done.Appended = log.Appended{Base: -1, LogAppendTime: -1, Start: -1}

@@ -297,7 +297,7 @@ func (f *fetchCall) checkHistory(p *fetchPart) error {
 	if p.lastEpoch < 0 {
 		return nil
 	}
-	epoch, end, err := p.log.EpochEnd(p.lastEpoch)
+	epoch, end, err := f.broker.endOfEpoch(p.log, p.lastEpoch, p.offsets.High)
 	switch {
 	case err != nil:
 		return err
