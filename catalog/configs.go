@@ -1,0 +1,170 @@
+package catalog
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"sluice/internal/machine"
+	"sluice/kproto"
+)
+
+// maxResources is how many brokers and groups together may have a config. Groups need not exist to have one, so nothing
+// else bounds what a client can have us keep.
+const maxResources = 100_000
+
+func (m *Machine) alterConfigs(ev AlterConfigs) ([]error, machine.Effects) {
+	mentions := count(ev.Resources, ConfigChange.resource)
+	errs := make([]error, len(ev.Resources))
+	var e machine.Effects
+	fresh := len(m.configs)
+	for i, c := range ev.Resources {
+		if mentions[c.resource()] > 1 {
+			errs[i] = errMentioned("resource", c.Name)
+			continue
+		}
+		errs[i] = m.alter(c, &fresh, &e)
+	}
+	if ev.ValidateOnly {
+		return errs, machine.Effects{}
+	}
+	return errs, e
+}
+
+func (c ConfigChange) resource() resource { return resource{c.Type, c.Name} }
+
+// alter adds to e what a change comes to. A change that changes nothing leaves no record.
+func (m *Machine) alter(c ConfigChange, resources *int, e *machine.Effects) error {
+	if c.Type == ResourceTopic {
+		return m.alterTopic(c, e)
+	}
+	r := c.resource()
+	if resourceWords[r.Type] == "" {
+		return kproto.Errorf(kproto.InvalidRequest, "Resources of type %d have no config.", r.Type)
+	}
+	old := m.configs[r]
+	values, err := m.edited(old, c)
+	if err != nil || maps.Equal(old, values) {
+		return err
+	}
+	if old == nil {
+		if *resources >= maxResources {
+			return kproto.Errorf(kproto.PolicyViolation, "%d brokers and groups have a config, and that is the limit.", maxResources)
+		}
+		*resources++
+	}
+	e.Records = append(e.Records, configRecord(r, values))
+	e.Orders = append(e.Orders, ConfigChanged{r.Type, r.Name, values})
+	return nil
+}
+
+func (m *Machine) alterTopic(c ConfigChange, e *machine.Effects) error {
+	t, err := m.existing(c.Name)
+	if err != nil {
+		return err
+	}
+	values, err := m.edited(t.Config, c)
+	if err != nil || maps.Equal(t.Config, values) {
+		return err
+	}
+	t.Config = values
+	e.Records = append(e.Records, topicRecord(t))
+	e.Orders = append(e.Orders, TopicCreated{t})
+	return nil
+}
+
+// edited gives the whole set of values after a change, nil when it is empty. The old map stays as it is.
+func (m *Machine) edited(old map[string]string, c ConfigChange) (map[string]string, error) {
+	values := map[string]string{}
+	if !c.Replace {
+		maps.Copy(values, old)
+	}
+	seen := map[string]bool{}
+	for _, op := range c.Ops {
+		if seen[op.Key] {
+			return nil, errMentioned("config", op.Key)
+		}
+		seen[op.Key] = true
+		if c.Replace {
+			op.Op = OpSet
+		}
+		if err := op.edit(values); err != nil {
+			return nil, err
+		}
+	}
+	return nilIfEmpty(values), m.validate(c.Type, c.Name, values)
+}
+
+func (op ConfigOp) edit(values map[string]string) error {
+	if op.Op == OpDelete {
+		delete(values, op.Key)
+		return nil
+	}
+	if op.Value == nil {
+		return kproto.Errorf(kproto.InvalidRequest, "The value of %s is null.", op.Key)
+	}
+	switch op.Op {
+	case OpSet:
+		values[op.Key] = *op.Value
+	case OpAppend:
+		values[op.Key] = join(with(op.list(values), split(*op.Value)))
+	case OpSubtract:
+		values[op.Key] = join(without(op.list(values), split(*op.Value)))
+	default:
+		return kproto.Errorf(kproto.InvalidRequest, "There is no config operation %d.", op.Op)
+	}
+	return nil
+}
+
+// list is the value that OpAppend and OpSubtract work on. As in Kafka the default counts, so taking an element off it leaves the others set.
+func (op ConfigOp) list(values map[string]string) []string {
+	if v, ok := values[op.Key]; ok {
+		return split(v)
+	}
+	return split(op.Default)
+}
+
+// split cuts a list at its commas. Kafka's edits leave blanks at the elements, which then cannot be subtracted; ours do not.
+func split(list string) (out []string) {
+	for s := range strings.SplitSeq(list, ",") {
+		if s = strings.TrimSpace(s); s != "" {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func with(list, more []string) []string {
+	for _, s := range more {
+		if !slices.Contains(list, s) {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+func without(list, gone []string) []string {
+	return slices.DeleteFunc(list, func(s string) bool { return slices.Contains(gone, s) })
+}
+
+func join(list []string) string { return strings.Join(list, ",") }
+
+// validate judges the whole set that a resource is about to have.
+func (m *Machine) validate(t ResourceType, name string, values map[string]string) error {
+	for k, v := range values {
+		if !utf8.ValidString(k) || !utf8.ValidString(v) {
+			return kproto.Errorf(kproto.InvalidConfig, "The config %q is not UTF-8.", k) // JSON would not keep it
+		}
+	}
+	err := m.opts.ValidateConfig(t, name, values)
+	var known *kproto.Error
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	return kproto.Errorf(kproto.InvalidConfig, "%v", err)
+}
+
+// copyOf makes a map that is ours; nil when empty.
+func copyOf(values map[string]string) map[string]string { return nilIfEmpty(maps.Clone(values)) }
