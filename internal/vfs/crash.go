@@ -2,6 +2,7 @@ package vfs
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -104,7 +105,9 @@ func (m *Mem) Crash(choice Chooser) *Mem {
 			im.write(c, choice)
 		case OpTruncate:
 			if choice.Choose(c.Item, 0) == Kept {
-				im.file(c.ino).resize(c.Size)
+				b := im.file(c.ino)
+				b.cut(c.Size) // also what survived beyond a size that did not
+				b.size = c.Size
 			}
 		default:
 			kept[i] = choice.Choose(c.Item, 0) == Kept
@@ -141,21 +144,21 @@ func (im *image) write(c *change, choice Chooser) {
 		case Kept:
 			b.write(sector, off)
 		case Garbage:
-			// A sector that held data before this write holds it still.
-			if off >= max(c.before, b.size) {
+			if off >= b.size { // else it holds what it held before
 				b.write(garbage(c.seq, off), off)
 			}
 		}
 	}
 }
 
-// garbage is bytes that nobody wrote, the same at each call.
+// garbage is bytes that nobody wrote, the same at each call and never all zeros.
 func garbage(seq uint64, off int64) []byte {
 	rng := rand.NewPCG(seq, uint64(off))
 	p := make([]byte, sectorSize)
-	for i := range p {
-		p[i] = byte(rng.Uint64()) | 1
+	for i := 0; i < len(p); i += 8 {
+		binary.LittleEndian.PutUint64(p[i:], rng.Uint64())
 	}
+	p[0] |= 0x80
 	return p
 }
 

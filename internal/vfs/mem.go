@@ -55,11 +55,10 @@ func (ino *inode) isDir() bool { return ino.entries != nil }
 // change is one thing that a power cut may undo. See Item for what the kinds mean.
 type change struct {
 	Item
-	seq    uint64
-	ino    *inode // of data and sizes
-	image  []byte // data: the whole sectors that it touches as they are after it
-	before int64  // data: the file's size before it, in bytes
-	edits  []edit // entries: one, or two for a rename
+	seq   uint64
+	ino   *inode // of data and sizes
+	image []byte // data: the whole sectors that it touches as they are after it
+	edits []edit // entries: one, or two for a rename
 }
 
 // edit sets one entry of a directory; to is nil when the entry goes.

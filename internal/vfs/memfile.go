@@ -114,16 +114,16 @@ func (m *Mem) resize(ino *inode, name string, size int64) {
 
 // write puts data at off, and remembers the sectors and then the size that it changed.
 func (m *Mem) write(ino *inode, name string, data []byte, off int64) {
-	before, end := ino.content.size, off+int64(len(data))
+	end := off + int64(len(data))
 	ino.content.write(data, off)
 	first, last := off/sectorSize, (end+sectorSize-1)/sectorSize
 	image := make([]byte, (last-first)*sectorSize)
 	ino.content.read(image, first*sectorSize)
 	m.remember(&change{
 		Item: Item{Kind: OpWrite, Name: clean(name), Off: off, Len: len(data), Sectors: int(last - first)},
-		ino:  ino, image: image, before: before,
+		ino:  ino, image: image,
 	})
-	m.resize(ino, name, max(before, end))
+	m.resize(ino, name, max(ino.content.size, end))
 }
 
 func (m *Mem) remember(c *change) {
