@@ -2,7 +2,6 @@ package broker
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -38,7 +37,7 @@ func (b *Broker) deleteRecords(c *call, q *kmsg.DeleteRecordsRequest) {
 	go c.guard(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), requestTimeout(q.TimeoutMillis))
 		defer cancel()
-		runAll(ctx, jobs)
+		inParallel(len(jobs), func(i int) { jobs[i](ctx) })
 		c.answer(resp)
 	})
 }
@@ -87,22 +86,4 @@ func requestTimeout(ms int32) time.Duration {
 		return defaultRequestTimeout
 	}
 	return min(time.Duration(ms)*time.Millisecond, maxRequestTimeout)
-}
-
-// diskParallelism is how many partitions of one request work on the disk at a time: enough to share a sync, few enough
-// that one request does not crowd out the others.
-const diskParallelism = 16
-
-// runAll runs jobs side by side and returns when all are done.
-func runAll(ctx context.Context, jobs []func(context.Context)) {
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, diskParallelism)
-	for _, job := range jobs {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
-			job(ctx)
-		})
-	}
-	wg.Wait()
 }

@@ -69,11 +69,10 @@ func (b *Broker) describeBroker(name string) ([]config.Entry, error) {
 		return nil, err
 	}
 	layers := b.settings.Load().layers
-	if name != "" {
-		return config.DescribeBroker(layers), nil
+	if name == "" {
+		return config.DescribeBrokerDefault(layers), nil
 	}
-	all := config.DescribeBroker(config.Layers{DynamicDefault: layers.DynamicDefault})
-	return slices.DeleteFunc(all, func(e config.Entry) bool { return e.Source != config.SourceDynamicDefault }), nil
+	return config.DescribeBroker(layers), nil
 }
 
 // checkBrokerName allows this broker's id and "", the default of all brokers.

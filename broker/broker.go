@@ -78,7 +78,7 @@ func newBroker(o Options) (*Broker, error) {
 		}
 		b.advertise = a
 	}
-	first, err := newSettings(config.Layers{Static: o.Static})
+	first, err := newSettings(config.Layers{Static: o.Static, Stated: o.stated()})
 	if err != nil {
 		return nil, fmt.Errorf("start broker: %w", err)
 	}
@@ -86,6 +86,15 @@ func newBroker(o Options) (*Broker, error) {
 	b.pids.reserve = b.reserveProducerIDs
 	b.metrics = newMetrics(b)
 	return b, nil
+}
+
+// stated are the settings that nothing sets but the command line.
+func (o Options) stated() map[string]string {
+	m := map[string]string{"log.dir": o.DataDir, "log.dirs": o.DataDir}
+	if o.Advertise != "" {
+		m["advertised.listeners"] = "PLAINTEXT://" + o.Advertise
+	}
+	return m
 }
 
 // load replays the catalog and brings topics and settings to what it says.

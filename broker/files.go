@@ -1,11 +1,9 @@
 package broker
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"sync"
 
 	"sluice/catalog"
@@ -13,83 +11,40 @@ import (
 	"sluice/log"
 )
 
-// partitionFiles is a directory in the data directory that is named like a partition's.
-type partitionFiles struct {
-	topic     string
-	partition int32
-}
-
-// listPartitionFiles lists the data directory. Topics may contain dashes; the number is after the last one.
-func (b *Broker) listPartitionFiles() ([]partitionFiles, error) {
-	entries, err := b.opts.FS.ReadDir(b.opts.DataDir)
-	if err != nil {
-		return nil, fmt.Errorf("list the data directory: %w", err)
-	}
-	var out []partitionFiles
-	for _, e := range entries {
-		if p, ok := parsePartitionFiles(e.Name()); ok && e.IsDir() && p.topic != catalogTopic {
-			out = append(out, p)
-		}
-	}
-	return out, nil
-}
-
-func parsePartitionFiles(name string) (partitionFiles, bool) {
-	i := strings.LastIndexByte(name, '-')
-	if i <= 0 {
-		return partitionFiles{}, false
-	}
-	n, err := strconv.ParseInt(name[i+1:], 10, 32)
-	if err != nil || n < 0 || strconv.FormatInt(n, 10) != name[i+1:] {
-		return partitionFiles{}, false
-	}
-	return partitionFiles{topic: name[:i], partition: int32(n)}, true
-}
-
-// maxPartitionMetadata bounds what is read of a partition.metadata file: two short lines.
-const maxPartitionMetadata = 4 << 10
-
-// idOf reads the topic id of a partition's directory; zero when it cannot be told.
-func (b *Broker) idOf(p partitionFiles) kproto.TopicID {
-	dir := fmt.Sprintf("%s-%d", p.topic, p.partition)
-	text, err := readSmallFile(b.opts.FS, filepath.Join(b.opts.DataDir, dir, "partition.metadata"), maxPartitionMetadata)
-	if err != nil {
-		return kproto.TopicID{}
-	}
-	for line := range strings.Lines(string(text)) {
-		if v, ok := strings.CutPrefix(line, "topic_id:"); ok {
-			id, _ := kproto.ParseTopicID(strings.TrimSpace(v)) // zero on error
-			return id
-		}
-	}
-	return kproto.TopicID{}
-}
-
-// reconcile goes through the directories at the start: those of deleted topics are finished, those of known topics are
-// opened, so that what an unclean stop left is recovered before the broker says that it is ready; others are kept and reported.
+// reconcile goes through the partition directories at the start. What earlier runs deleted is finished; what belongs to a
+// topic is registered and recovered if the last stop was unclean; the rest is kept and reported.
 func (b *Broker) reconcile() error {
 	if err := b.finishDeletions(); err != nil {
 		return err
 	}
-	found, err := b.listPartitionFiles()
+	found, err := b.dir.Partitions()
 	if err != nil {
 		return err
 	}
-	for _, p := range found {
-		if t := b.topics.byName(p.topic); t != nil && t.partition(p.partition) != nil {
-			continue
+	for _, f := range found {
+		if f.Topic != catalogTopic && !b.register(f) {
+			b.logger.Warn("a partition directory belongs to no topic of the catalog; it is kept", "path", f.Path, "id", f.ID.String())
 		}
-		b.logger.Warn("a partition directory belongs to no topic of the catalog; it is kept",
-			"topic", p.topic, "partition", p.partition, "id", b.idOf(p).String())
+	}
+	if err := b.dir.Recover(context.Background()); err != nil {
+		return fmt.Errorf("recover partitions: %w", err)
 	}
 	return nil
+}
+
+// register opens the log of a directory that belongs to a topic. Without an id it is the topic's that has the name: its
+// creation was cut short.
+func (b *Broker) register(f log.Found) bool {
+	t := b.topics.byName(f.Topic)
+	return t != nil && (f.ID == t.id || f.ID.IsZero()) && t.partition(f.Partition) != nil
 }
 
 // topicDeleted takes a topic out of the data path and its files out of the way. Every directory of a topic that was known when this run
 // began, or was made in it, has a log here; what an earlier run left is found by finishDeletions.
 func (b *Broker) topicDeleted(t catalog.Topic) {
 	if x := b.topics.remove(t.ID); x != nil {
-		b.removeFiles(t, x.close())
+		logs := x.close()
+		b.removeFiles(t, len(logs), func(i int) error { return b.dir.Delete(logs[i]) })
 		return
 	}
 	b.deletions.add(t)
@@ -122,37 +77,48 @@ func (b *Broker) finishDeletions() error {
 	if len(deleted) == 0 {
 		return nil
 	}
-	found, err := b.listPartitionFiles()
+	found, err := b.dir.Partitions()
 	if err != nil {
 		return err
 	}
-	byTopic := map[string][]partitionFiles{}
-	for _, p := range found {
-		byTopic[p.topic] = append(byTopic[p.topic], p)
+	byID := map[kproto.TopicID][]log.Found{}
+	for _, f := range found {
+		byID[f.ID] = append(byID[f.ID], f)
 	}
 	for _, t := range deleted {
-		var logs []*log.Log
-		for _, p := range byTopic[t.Name] {
-			if b.idOf(p) == t.ID {
-				logs = append(logs, b.dir.Log(t.Name, t.ID, p.partition, b.settings.Load().topicLog))
-			}
-		}
-		b.removeFiles(t, logs)
+		files := byID[t.ID]
+		b.removeFiles(t, len(files), func(i int) error { return b.dir.Discard(files[i]) })
 	}
 	return nil
 }
 
-// removeFiles deletes the logs of a deleted topic and then has the catalog forget the deletion. If that fails, or the broker stops
-// before, the catalog gives the order again at the next start.
-func (b *Broker) removeFiles(t catalog.Topic, logs []*log.Log) {
-	var err error
-	for _, l := range logs {
-		err = errors.Join(err, b.dir.Delete(l))
-	}
-	if err != nil {
+// removeFiles removes the n partitions' files of a deleted topic and then has the catalog forget the deletion. If that fails, or the
+// broker stops before, the catalog gives the order again at the next start.
+func (b *Broker) removeFiles(t catalog.Topic, n int, remove func(i int) error) {
+	errs := make([]error, n)
+	inParallel(n, func(i int) { errs[i] = remove(i) })
+	if err := errors.Join(errs...); err != nil {
 		b.logger.Error("files of a deleted topic could not be removed; the next start tries again",
 			"topic", t.Name, "id", t.ID.String(), "err", err)
 		return
 	}
 	b.catalog.Do(catalog.TopicGone{ID: t.ID}, func(any, error) {}) // a failure is repaired as above
+}
+
+// diskParallelism is how many partitions one piece of work has the disk work on at a time: enough to share syncs, few
+// enough that one request does not crowd out the others.
+const diskParallelism = 16
+
+// inParallel runs job(0) to job(n-1) side by side and returns when all are done.
+func inParallel(n int, job func(i int)) {
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, diskParallelism)
+	for i := range n {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			job(i)
+		})
+	}
+	wg.Wait()
 }
