@@ -114,7 +114,7 @@ func (b *Broker) createdConfigs(own map[string]string) []kmsg.CreateTopicsRespon
 
 // newTopic checks one topic of a request as far as that can be done without the catalog.
 func (b *Broker) newTopic(rt *kmsg.CreateTopicsRequestTopic) (catalog.NewTopic, error) {
-	t := catalog.NewTopic{Name: rt.Topic, ID: newUUID(), Internal: internalTopics[rt.Topic]}
+	t := catalog.NewTopic{Name: rt.Topic, ID: newUUID()}
 	if reservedTopics[rt.Topic] {
 		return t, errReservedTopic
 	}

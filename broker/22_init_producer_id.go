@@ -75,6 +75,9 @@ type pidAllocator struct {
 func (b *Broker) reserveProducerIDs(done func(catalog.ProducerIDBlock, error)) {
 	b.catalog.Do(catalog.ReserveProducerIDs{N: producerIDBlock}, func(v any, err error) {
 		block, _ := v.(catalog.ProducerIDBlock)
+		if err == nil && block.N == 0 {
+			err = kproto.Errorf(kproto.UnknownServerError, "No producer ids are left.")
+		}
 		done(block, err)
 	})
 }

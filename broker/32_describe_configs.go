@@ -38,13 +38,13 @@ func (b *Broker) describeConfigs(c *call, q *kmsg.DescribeConfigsRequest) {
 
 func (b *Broker) describeResource(typ catalog.ResourceType, name string) ([]config.Entry, error) {
 	switch typ {
-	case resourceTopic:
+	case catalog.ResourceTopic:
 		return b.describeTopic(name)
-	case resourceBroker:
+	case catalog.ResourceBroker:
 		return b.describeBroker(name)
 	case resourceBrokerLogger:
 		return b.describeLoggers(name)
-	case resourceClientMetrics, resourceGroup:
+	case resourceClientMetrics, catalog.ResourceGroup:
 		if name == "" {
 			return nil, kproto.Errorf(kproto.InvalidRequest, "The resource name is empty.")
 		}

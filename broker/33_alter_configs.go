@@ -1,6 +1,10 @@
 package broker
 
-import "github.com/twmb/franz-go/pkg/kmsg"
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sluice/catalog"
+)
 
 // alterConfigs answers AlterConfigs, v0-2: what a resource has is replaced by what is given, once durable.
 func (b *Broker) alterConfigs(c *call, q *kmsg.AlterConfigsRequest) {
@@ -19,7 +23,7 @@ func (b *Broker) alterConfigs(c *call, q *kmsg.AlterConfigsRequest) {
 		resp.Resources[i].ResourceType, resp.Resources[i].ResourceName = rr.ResourceType, rr.ResourceName
 		ops := make([]op, len(rr.Configs))
 		for j, rc := range rr.Configs {
-			ops[j] = op{opSet, rc.Name, rc.Value}
+			ops[j] = op{catalog.OpSet, rc.Name, rc.Value}
 		}
 		set(i, a.add(i, int8(rr.ResourceType), rr.ResourceName, true, ops))
 	}

@@ -16,7 +16,7 @@ import (
 //	v1  the asked types, none meaning all
 func (b *Broker) listConfigResources(c *call, q *kmsg.ListConfigResourcesRequest) {
 	resp := kmsg.NewPtrListConfigResourcesResponse()
-	known := []catalog.ResourceType{resourceTopic, resourceBroker, resourceBrokerLogger, resourceClientMetrics, resourceGroup}
+	known := []catalog.ResourceType{catalog.ResourceTopic, catalog.ResourceBroker, resourceBrokerLogger, resourceClientMetrics, catalog.ResourceGroup}
 	asked := known
 	if c.Version == 0 {
 		asked = []catalog.ResourceType{resourceClientMetrics}
@@ -45,12 +45,12 @@ func (b *Broker) listConfigResources(c *call, q *kmsg.ListConfigResourcesRequest
 
 func (b *Broker) configResources(t catalog.ResourceType) (names []string) {
 	switch t {
-	case resourceTopic:
+	case catalog.ResourceTopic:
 		b.topics.each(func(t *topic) bool {
 			names = append(names, t.name)
 			return true
 		})
-	case resourceBroker, resourceBrokerLogger:
+	case catalog.ResourceBroker, resourceBrokerLogger:
 		names = []string{strconv.Itoa(NodeID)}
 	}
 	return names

@@ -10,6 +10,7 @@ import (
 	"sluice/catalog"
 	"sluice/config"
 	"sluice/internal/coord"
+	"sluice/internal/machine"
 	"sluice/internal/server"
 	"sluice/internal/vfs"
 	"sluice/log"
@@ -37,7 +38,6 @@ type Broker struct {
 
 	dir           *log.Dir
 	catalog       *coord.Shard
-	opened        chan struct{} // closed when catalog is set
 	settings      atomic.Pointer[settings]
 	topics        *topics
 	pids          pidAllocator
@@ -67,7 +67,7 @@ func Start(o Options) (*Broker, error) {
 
 // newBroker makes a broker that holds nothing yet.
 func newBroker(o Options) (*Broker, error) {
-	b := &Broker{opts: o, logger: o.Logger, opened: make(chan struct{})}
+	b := &Broker{opts: o, logger: o.Logger}
 	if b.logger == nil {
 		b.logger = slog.New(slog.DiscardHandler)
 	}
@@ -109,7 +109,7 @@ func (b *Broker) load() error {
 	if err := b.openCatalog(); err != nil {
 		return err
 	}
-	if err := b.begin(meta); err != nil { // its answer comes after the orders that describe what exists
+	if err := b.begin(meta); err != nil {
 		return err
 	}
 	return b.reconcile()
@@ -125,15 +125,18 @@ func (b *Broker) openCatalog() error {
 		return fmt.Errorf("open the catalog: %w", err)
 	}
 	b.dir.SetEpoch(last + 1)
-	fresh := func() coord.Machine {
-		return catalog.New(catalog.Options{MaxPartitions: func() int { return b.config().MaxPartitions }})
-	}
-	b.catalog, err = coord.Open(fresh, &catalogLog{l}, coord.Options{Logger: b.logger, Orders: b.follow})
+	b.catalog, err = coord.Open(b.newCatalog, &catalogLog{l}, coord.Options{Logger: b.logger, Orders: b.follow})
 	if err != nil {
 		return fmt.Errorf("open the catalog: %w", err)
 	}
-	close(b.opened)
 	return nil
+}
+
+func (b *Broker) newCatalog() machine.Machine {
+	return catalog.New(catalog.Options{
+		MaxPartitions:  func() int { return b.config().MaxPartitions },
+		ValidateConfig: b.validateConfigs,
+	})
 }
 
 // begin starts a run: the cluster's id for ever, a new epoch for every partition.

@@ -3,6 +3,7 @@ package broker
 import (
 	"fmt"
 	"runtime/debug"
+	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -10,11 +11,13 @@ import (
 	"sluice/kproto"
 )
 
-// call is one decoded request of an API that is not on the hot path.
+// call is one decoded request of an API that is not on the hot path. Once answered, the Request belongs to the server
+// again; answer and abort see to it that this happens once.
 type call struct {
 	*server.Request
-	b   *Broker
-	row *row
+	b    *Broker
+	row  *row
+	done atomic.Bool // answered or aborted
 }
 
 // typed adapts a handler over kmsg's structs: it decodes with kproto.DecodeRequest (a bad body closes the connection) and
@@ -23,10 +26,11 @@ func typed[Q kmsg.Request](fn func(b *Broker, c *call, q Q)) func(*Broker, *serv
 	return func(b *Broker, r *server.Request) {
 		q, err := kproto.DecodeRequest(r.Key, r.Version, r.Body)
 		if err != nil {
-			r.Abort(fmt.Sprintf("%s v%d: %v", kmsg.NameForKey(r.Key), r.Version, err))
+			r.Abort(fmt.Sprintf("%s v%d: %v", rowOf(r.Key).name, r.Version, err))
 			return
 		}
-		fn(b, &call{Request: r, b: b, row: rowOf(r.Key)}, q.(Q))
+		c := &call{Request: r, b: b, row: rowOf(r.Key)}
+		c.guard(func() { fn(b, c, q.(Q)) })
 	}
 }
 
@@ -34,7 +38,9 @@ func typed[Q kmsg.Request](fn func(b *Broker, c *call, q Q)) func(*Broker, *serv
 func (c *call) answer(resp kmsg.Response) {
 	resp.SetVersion(c.Version)
 	buf := kproto.AppendResponse(server.GetBuffer(smallReply), c.CorrelationID, resp)
-	c.Reply(server.Reply{Parts: []server.Part{{Bytes: buf, Pool: true}}})
+	if c.done.CompareAndSwap(false, true) {
+		c.Reply(server.Reply{Parts: []server.Part{{Bytes: buf, Pool: true}}})
+	}
 }
 
 // smallReply is the capacity that answers start with, in bytes; most fit.
@@ -56,34 +62,44 @@ func (c *call) code(err error) int16 {
 	return code
 }
 
-// guard runs what a handler left for later. A panic there costs the connection and not the process.
+// guard runs a part of the handling. A panic there closes the connection, since what the client was owed is unknown, and
+// not the process.
 func (c *call) guard(fn func()) {
-	defer c.b.recovered(c.Request)
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		c.b.panicked(c.row, p)
+		if c.done.CompareAndSwap(false, true) {
+			c.Abort("panic")
+		}
+	}()
 	fn()
 }
 
-// attempt runs a part of a request; a panic in it is that part's error.
+// attempt runs one of several parts of a request; a panic in it is that part's error.
 func (c *call) attempt(fn func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			c.b.panicked(c.Request, p)
+			c.b.panicked(c.row, p)
 			err = kproto.Errorf(kproto.UnknownServerError, "The server met an unexpected error; its log says more.")
 		}
 	}()
 	return fn()
 }
 
-// recovered is deferred around everything a request runs: a panic closes the connection, since what the client was owed
-// is unknown.
+// recovered is deferred around what runs for a request that has no call. The request must not have been completed before the
+// panic; then the connection is closed. (Handlers made by typed see to themselves.)
 func (b *Broker) recovered(r *server.Request) {
 	if p := recover(); p != nil {
-		b.panicked(r, p)
+		b.panicked(rowOf(r.Key), p)
 		r.Abort("panic")
 	}
 }
 
 // panicked counts and logs a panic, which is a defect.
-func (b *Broker) panicked(r *server.Request, p any) {
+func (b *Broker) panicked(r *row, p any) {
 	b.metrics.panics.Inc()
-	b.logger.Error("a request panicked", "api", kmsg.NameForKey(r.Key), "version", r.Version, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+	b.logger.Error("a request panicked", "api", r.name, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"sluice/internal/coord"
+	"sluice/internal/machine"
 	"sluice/kproto"
 	"sluice/log"
 )
@@ -21,7 +22,7 @@ const replayBytes = 1 << 20
 type catalogLog struct{ log *log.Log }
 
 // Append writes the records as one batch, so that a step survives whole or not at all.
-func (c *catalogLog) Append(records []coord.Record, now coord.Time) (coord.Ticket, error) {
+func (c *catalogLog) Append(records []machine.Record, now machine.Time) (coord.Ticket, error) {
 	b := kproto.NewBuilder(kproto.None)
 	for _, r := range records {
 		b.Add(kproto.Record{Timestamp: now.UnixMilli(), Key: r.Key, Value: r.Value})
@@ -34,7 +35,7 @@ func (c *catalogLog) Append(records []coord.Record, now coord.Time) (coord.Ticke
 }
 
 // Replay gives every durable record from the start, in order.
-func (c *catalogLog) Replay(fn func(coord.Record) error) error {
+func (c *catalogLog) Replay(fn func(machine.Record) error) error {
 	o, err := c.log.Offsets()
 	if err != nil {
 		return err
@@ -56,7 +57,7 @@ func (c *catalogLog) Replay(fn func(coord.Record) error) error {
 	return nil
 }
 
-func replayBatches(b []byte, fn func(coord.Record) error) error {
+func replayBatches(b []byte, fn func(machine.Record) error) error {
 	for len(b) > 0 {
 		batch, rest, err := kproto.SplitBatch(b)
 		if err != nil {
@@ -65,7 +66,7 @@ func replayBatches(b []byte, fn func(coord.Record) error) error {
 		var failed error
 		err = batch.EachRecord(func(r kproto.Record) bool {
 			// The machine may keep what it is given; the buffer is read into again.
-			failed = fn(coord.Record{Key: clone(r.Key), Value: clone(r.Value)})
+			failed = fn(machine.Record{Key: clone(r.Key), Value: clone(r.Value)})
 			return failed == nil
 		})
 		if err != nil {

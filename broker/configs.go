@@ -41,14 +41,6 @@ type op struct {
 	value *string
 }
 
-// Operations of IncrementalAlterConfigs.
-const (
-	opSet      int8 = 0
-	opUnset    int8 = 1 // DELETE: back to the default
-	opAppend   int8 = 2
-	opSubtract int8 = 3
-)
-
 func (a *alteration) seen(typ int8, name string) {
 	if a.times == nil {
 		a.times = map[resourceKey]int{}
@@ -67,7 +59,7 @@ func (a *alteration) add(place int, typ int8, name string, replace bool, ops []o
 		return err
 	}
 	change := catalog.ConfigChange{Type: key.typ, Name: name, Replace: replace}
-	if change.Ops, err = checkOps(scope, ops); err != nil {
+	if change.Ops, err = a.c.b.checkOps(scope, ops); err != nil {
 		return err
 	}
 	a.changes, a.at = append(a.changes, change), append(a.at, place)
@@ -97,7 +89,7 @@ func (a *alteration) run(validateOnly bool, set func(place int, err error), done
 // alterable tells whether the resource exists and can be altered, and the scope of its settings.
 func (b *Broker) alterable(r resourceKey) (config.Scope, error) {
 	switch r.typ {
-	case resourceTopic:
+	case catalog.ResourceTopic:
 		if err := checkTopicName(r.name); err != nil {
 			return 0, err
 		}
@@ -105,14 +97,14 @@ func (b *Broker) alterable(r resourceKey) (config.Scope, error) {
 			return 0, errUnknownTopic
 		}
 		return config.ScopeTopic, nil
-	case resourceBroker:
+	case catalog.ResourceBroker:
 		return config.ScopeBroker, checkBrokerName(r.name)
 	}
 	return 0, kproto.Errorf(kproto.InvalidRequest, "Configs of resource type %d cannot be altered.", r.typ)
 }
 
 // checkOps checks the operations on one resource, all or nothing.
-func checkOps(scope config.Scope, ops []op) ([]catalog.ConfigOp, error) {
+func (b *Broker) checkOps(scope config.Scope, ops []op) ([]catalog.ConfigOp, error) {
 	out := make([]catalog.ConfigOp, len(ops))
 	seen := map[string]bool{}
 	for i, o := range ops {
@@ -125,25 +117,44 @@ func checkOps(scope config.Scope, ops []op) ([]catalog.ConfigOp, error) {
 		}
 		seen[name] = true
 		out[i] = catalog.ConfigOp{Op: o.kind, Key: name, Value: o.value}
+		if o.kind == catalog.OpAppend || o.kind == catalog.OpSubtract {
+			out[i].Default = b.inherited(scope, name)
+		}
 	}
 	return out, nil
 }
 
+// inherited is the value that a setting has while the resource itself does not set it.
+func (b *Broker) inherited(scope config.Scope, name string) string {
+	layers := b.settings.Load().layers
+	describe := config.DescribeTopic
+	if scope == config.ScopeBroker {
+		describe = config.DescribeBroker
+		layers.Dynamic, layers.DynamicDefault = nil, nil
+	}
+	for _, e := range describe(layers) {
+		if e.Name == name && e.Value != nil {
+			return *e.Value
+		}
+	}
+	return ""
+}
+
 // checkOp gives the canonical name of the key. Broker settings that need a restart are refused, as in Kafka.
 func checkOp(scope config.Scope, o op) (string, error) {
-	if o.kind < opSet || o.kind > opSubtract {
+	if o.kind < catalog.OpSet || o.kind > catalog.OpSubtract {
 		return "", kproto.Errorf(kproto.InvalidRequest, "Unknown operation type %d for the config %s.", o.kind, o.key)
 	}
-	if o.kind != opUnset && o.value == nil {
+	if o.kind != catalog.OpDelete && o.value == nil {
 		return "", kproto.Errorf(kproto.InvalidRequest, "Null value not supported for : %s", o.key)
 	}
 	name, known := config.Canonical(scope, o.key)
 	switch {
-	case o.kind == opSet:
+	case o.kind == catalog.OpSet:
 		return checkLive(scope, o.key, *o.value)
 	case !known:
 		return "", kproto.Errorf(kproto.InvalidConfig, "Unknown config name: %s", o.key)
-	case o.kind == opUnset:
+	case o.kind == catalog.OpDelete:
 		return name, nil
 	case !config.IsList(scope, o.key):
 		return "", kproto.Errorf(kproto.InvalidConfig, "Can't append to or subtract from the config %s: its type is not LIST.", o.key)

@@ -7,9 +7,9 @@ import (
 )
 
 // follow takes the catalog's orders: in order, once durable, and before the reply of the change they belong to. It may
-// take its time, as a deletion touches the disk; then later changes wait, and nothing else does.
+// take its time, as a deletion touches the disk; then later changes wait, and nothing else does. The first orders come while
+// the catalog is being opened: they describe what exists.
 func (b *Broker) follow(orders []any) {
-	<-b.opened // the first orders come while the catalog is being opened
 	for _, o := range orders {
 		b.carryOut(o)
 	}
@@ -49,7 +49,7 @@ func (b *Broker) topicChanged(t catalog.Topic) error {
 
 // configChanged puts a broker's or a group's new settings in force, for the logs that exist as well.
 func (b *Broker) configChanged(c catalog.ConfigChanged) error {
-	if c.Type != resourceBroker {
+	if c.Type != catalog.ResourceBroker {
 		return nil // groups read their own layer when they come
 	}
 	s, err := b.settings.Load().with(c)

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"sync"
 
+	"sluice/internal/coord"
 	"sluice/kproto"
 	"sluice/log"
 )
@@ -27,6 +28,9 @@ var codes = []struct {
 	{log.ErrNotDurable, kproto.KafkaStorageError, "The write could not be made durable and was taken back."},
 	{log.ErrStorage, kproto.KafkaStorageError, "The disk refused the operation."},
 	{log.ErrClosed, kproto.NotLeaderOrFollower, "The broker is shutting down."},
+	{coord.ErrNotDurable, kproto.KafkaStorageError, "The change could not be made durable."},
+	{coord.ErrClosed, kproto.NotController, "The broker is shutting down."},
+	{coord.ErrPanic, kproto.UnknownServerError, "The server met an unexpected error; its log says more."},
 	{context.DeadlineExceeded, kproto.RequestTimedOut, "The request timed out; it may still take effect."},
 	{context.Canceled, kproto.RequestTimedOut, "The client hung up before the request was done."},
 }

@@ -8,13 +8,10 @@ import (
 	"sluice/log"
 )
 
-// Resource types of configs, as on the wire.
+// The resources of DescribeConfigs that the catalog keeps nothing for.
 const (
-	resourceTopic         catalog.ResourceType = 2
-	resourceBroker        catalog.ResourceType = 4
 	resourceBrokerLogger  catalog.ResourceType = 8
 	resourceClientMetrics catalog.ResourceType = 16
-	resourceGroup         catalog.ResourceType = 32
 )
 
 // settings is what is in force now: the layers and the broker's snapshot of them. It is immutable; a change makes a new one.
@@ -86,4 +83,18 @@ func (s *settings) logConfig(t *config.Topic, internal bool) *log.Config {
 		LogAppendTime:      t.LogAppendTime,
 		ProducerExpiration: s.broker.ProducerExpiration,
 	}
+}
+
+// validateConfigs judges all settings that a resource is about to have together; each by itself was checked before.
+func (b *Broker) validateConfigs(t catalog.ResourceType, name string, all map[string]string) error {
+	s := b.settings.Load()
+	switch t {
+	case catalog.ResourceTopic:
+		_, err := config.NewTopic(s.forTopic(all))
+		return err
+	case catalog.ResourceBroker:
+		_, err := s.with(catalog.ConfigChanged{Type: t, Name: name, Values: all})
+		return err
+	}
+	return nil
 }

@@ -1,0 +1,180 @@
+package broker
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sluice/internal/server"
+	"sluice/internal/vfs"
+)
+
+// node is a broker behind a real server on a real socket, over a file system in memory.
+type node struct {
+	*Broker
+	t    *testing.T
+	opts Options
+	srv  *server.Server
+	addr string
+	logs *logBook
+}
+
+func startNode(t *testing.T, static map[string]string) *node {
+	t.Helper()
+	n := &node{t: t, logs: &logBook{}, opts: Options{DataDir: "/data", FS: vfs.NewMem(), Static: static}}
+	n.opts.Logger = slog.New(slog.NewTextHandler(n.logs, &slog.HandlerOptions{Level: slog.LevelInfo}))
+	n.start()
+	t.Cleanup(func() {
+		n.stop()
+		if n.logs.contains("level=ERROR") {
+			t.Errorf("the broker logged errors:\n%s", n.logs)
+		}
+	})
+	return n
+}
+
+func (n *node) start() {
+	n.t.Helper()
+	b, err := Start(n.opts)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.Broker, n.addr = b, l.Addr().String()
+	n.srv = server.New(b, server.Options{Logger: n.opts.Logger})
+	go func() { _ = n.srv.Serve(l) }()
+}
+
+func (n *node) stop() {
+	n.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := n.srv.Shutdown(ctx); err != nil {
+		n.t.Error(err)
+	}
+	if err := n.Close(ctx); err != nil {
+		n.t.Error(err)
+	}
+}
+
+func (n *node) restart() {
+	n.t.Helper()
+	n.stop()
+	n.start()
+}
+
+// logBook keeps what the broker logs.
+type logBook struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (l *logBook) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text = append(l.text, b...)
+	return len(b), nil
+}
+
+func (l *logBook) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return string(l.text)
+}
+
+func (l *logBook) contains(s string) bool { return strings.Contains(l.String(), s) }
+
+// client is one connection that speaks in kmsg's structs.
+type client struct {
+	t    testing.TB
+	conn net.Conn
+	corr int32
+}
+
+// ioTimeout ends a test that would hang; nothing is measured by it.
+const ioTimeout = 20 * time.Second
+
+func (n *node) dial() *client {
+	n.t.Helper()
+	c, err := net.Dial("tcp", n.addr)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(func() { c.Close() })
+	return &client{t: n.t, conn: c}
+}
+
+var formatter = kmsg.NewRequestFormatter(kmsg.FormatterClientID("test"))
+
+// send writes a request in a version and gives its correlation id.
+func (c *client) send(req kmsg.Request, version int16) {
+	c.t.Helper()
+	req.SetVersion(version)
+	c.corr++
+	if err := c.write(formatter.AppendRequest(nil, req, c.corr)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *client) write(b []byte) error {
+	_ = c.conn.SetDeadline(time.Now().Add(ioTimeout))
+	_, err := c.conn.Write(b)
+	return err
+}
+
+// read gives the next frame without its size; io.EOF (or a reset) when the broker hung up.
+func (c *client) read() ([]byte, error) {
+	_ = c.conn.SetDeadline(time.Now().Add(ioTimeout))
+	var size [4]byte
+	if _, err := io.ReadFull(c.conn, size[:]); err != nil {
+		return nil, err
+	}
+	b := make([]byte, binary.BigEndian.Uint32(size[:]))
+	_, err := io.ReadFull(c.conn, b)
+	return b, err
+}
+
+// try sends a request and reads its answer; an error means that the broker hung up.
+func (c *client) try(req kmsg.Request, version int16) (kmsg.Response, error) {
+	c.t.Helper()
+	c.send(req, version)
+	b, err := c.read()
+	if err != nil {
+		return nil, err
+	}
+	if got := int32(binary.BigEndian.Uint32(b)); got != c.corr {
+		return nil, fmt.Errorf("correlation id %d, want %d", got, c.corr)
+	}
+	b = b[4:]
+	resp := req.ResponseKind()
+	resp.SetVersion(version)
+	if resp.IsFlexible() && resp.Key() != apiVersionsKey {
+		if len(b) == 0 || b[0] != 0 {
+			return nil, fmt.Errorf("%T v%d: response header without an empty tag section", resp, version)
+		}
+		b = b[1:]
+	}
+	return resp, resp.ReadFrom(b)
+}
+
+// do is try for requests that must be answered.
+func do[R kmsg.Response](c *client, req kmsg.Request, version int16) R {
+	c.t.Helper()
+	resp, err := c.try(req, version)
+	if err != nil {
+		c.t.Fatalf("%T v%d: %v", req, version, err)
+	}
+	return resp.(R)
+}
