@@ -96,8 +96,10 @@ func (d *decompression) Read(p []byte) (int, error) {
 }
 
 func (d *decompression) refuse(err error) error {
-	var own *Error
-	if err == nil || err == io.EOF || errors.As(err, &own) {
+	if err == nil || err == io.EOF {
+		return err
+	}
+	if _, ok := errors.AsType[*Error](err); ok {
 		return err
 	}
 	return invalid("the records do not decompress as %s: %v", d.codec, err)

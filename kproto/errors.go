@@ -42,8 +42,7 @@ func CodeOf(err error) (code int16, ok bool) {
 	if err == nil {
 		return NoError, true
 	}
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code, true
 	}
 	return UnknownServerError, false

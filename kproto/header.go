@@ -32,8 +32,8 @@ func ParseRequestHeader(frame []byte) (h RequestHeader, body []byte, err error) 
 	h.Key = int16(binary.BigEndian.Uint16(frame))
 	h.Version = int16(binary.BigEndian.Uint16(frame[2:]))
 	h.CorrelationID = int32(binary.BigEndian.Uint32(frame[4:]))
-	w := walker{rest: frame[fixedHeaderSize:]}
-	client, ok := w.nullableString16()
+	w := headerWalker(frame[fixedHeaderSize:])
+	client, ok := w.text(true) // of the classic encoding in every version
 	if !ok {
 		return h, nil, badRequest("the client id does not fit the request")
 	}
@@ -44,7 +44,7 @@ func ParseRequestHeader(frame []byte) (h RequestHeader, body []byte, err error) 
 		return h, nil, nil
 	case !known:
 		return h, nil, Errorf(UnsupportedVersion, "there is no API %d in version %d", h.Key, h.Version)
-	case flexible && !w.tags():
+	case flexible && !w.tags(nil):
 		return h, nil, badRequest("the tags of the request's header are unsound")
 	}
 	return h, w.rest, nil
