@@ -37,7 +37,7 @@ var brokerRows = []*row{
 	// Topics.
 	{
 		name: "auto.create.topics.enable", kind: kindBool, def: "true",
-		broker: flag(func(b *Broker) *bool { return &b.AutoCreateTopics }),
+		broker: boolean(func(b *Broker) *bool { return &b.AutoCreateTopics }),
 		doc:    "Whether a Metadata request for a topic that does not exist creates it, where the client allows it.",
 	},
 	{
@@ -52,12 +52,12 @@ var brokerRows = []*row{
 	},
 	{
 		name: "sluice.replication.factor.clamp", kind: kindBool, def: "false", live: true,
-		broker: flag(func(b *Broker) *bool { return &b.ClampReplicationFactor }),
+		broker: boolean(func(b *Broker) *bool { return &b.ClampReplicationFactor }),
 		doc:    "Treats a replication factor above 1 as 1 instead of refusing it, and min.insync.replicas likewise, so that programs written for a cluster run here.",
 	},
 	{
 		name: "delete.topic.enable", kind: kindBool, def: "true",
-		broker: flag(func(b *Broker) *bool { return &b.DeleteTopicEnable }),
+		broker: boolean(func(b *Broker) *bool { return &b.DeleteTopicEnable }),
 		doc:    "Whether topics may be deleted.",
 	},
 	{

@@ -91,7 +91,7 @@ func millis[S any](field func(*S) *time.Duration) func(*S, value) {
 	return func(s *S, v value) { *field(s) = time.Duration(v.times(int64(time.Millisecond)).whole) }
 }
 
-func flag[S any](field func(*S) *bool) func(*S, value) {
+func boolean[S any](field func(*S) *bool) func(*S, value) {
 	return func(s *S, v value) { *field(s) = v.flag }
 }
 

@@ -148,15 +148,12 @@ func formatDouble(f float64) string {
 	return s
 }
 
-// times multiplies a whole number, staying at the end of the range instead of wrapping around: the largest value means
-// "never" for every setting that has a unit.
+// times multiplies a whole number, staying at the largest instead of wrapping around: that means "never" for every setting
+// with a unit. None of them goes far below zero.
 func (v value) times(unit int64) value {
-	switch hi := math.MaxInt64 / unit; {
-	case v.whole > hi:
+	if v.whole > math.MaxInt64/unit {
 		v.whole = math.MaxInt64
-	case v.whole < -hi:
-		v.whole = math.MinInt64
-	default:
+	} else {
 		v.whole *= unit
 	}
 	return v

@@ -1,0 +1,216 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+// samples are two valid values for every row: one of them is not the default.
+func samples(r *row) []string {
+	var list []string
+	for _, s := range []string{
+		"true", "false", "0.25", "1", "2", "3", "4194304", "262144", "compact", "delete", "0:1", "range", "classic",
+		"gzip", "zstd", "CreateTime", "LogAppendTime", "os", "interval", "strict", "relaxed", "upgrade", "disabled", "x", "y",
+	} {
+		if _, err := r.check(s); err == nil {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// other is a valid value that is not the default.
+func other(t *testing.T, r *row) string {
+	for _, s := range samples(r) {
+		if s != r.def {
+			return s
+		}
+	}
+	t.Fatalf("no sample value fits %s", r.name)
+	return ""
+}
+
+// changed lists the fields that differ.
+func changed(a, b any) []string {
+	var names []string
+	x, y := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
+	for i := range x.NumField() {
+		if !reflect.DeepEqual(x.Field(i).Interface(), y.Field(i).Interface()) {
+			names = append(names, x.Type().Field(i).Name)
+		}
+	}
+	return names
+}
+
+// Each row is stored in one field of its own, and no field is forgotten.
+func TestSnapshotFields(t *testing.T) {
+	owner := map[string]string{}
+	for _, r := range settings.declared(ScopeTopic) {
+		if r.name == "remote.storage.enable" {
+			continue // it has one value
+		}
+		base, _ := NewTopic(Layers{})
+		with, err := NewTopic(Layers{Topic: map[string]string{r.name: other(t, r)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		record(t, owner, r, r.topic != nil, "Topic.", changed(base, with))
+	}
+	for _, r := range settings.declared(ScopeBroker) {
+		if r.over != nil || r.stated != "" {
+			continue
+		}
+		base, _ := NewBroker(Layers{})
+		with, err := NewBroker(Layers{Static: map[string]string{r.name: other(t, r)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		record(t, owner, r, r.broker != nil, "Broker.", changed(base, with))
+	}
+	owner["Broker.Topic"] = "the topic rows"
+	for _, typ := range []reflect.Type{reflect.TypeFor[Topic](), reflect.TypeFor[Broker]()} {
+		for i := range typ.NumField() {
+			if name := typ.Name() + "." + typ.Field(i).Name; owner[name] == "" {
+				t.Errorf("no row is stored in %s", name)
+			}
+		}
+	}
+}
+
+func record(t *testing.T, owner map[string]string, r *row, stored bool, prefix string, fields []string) {
+	if stored != (len(fields) > 0) {
+		t.Errorf("%s: stored is %v, and the fields %v change", r.name, stored, fields)
+	}
+	for _, f := range fields {
+		was := owner[prefix+f]
+		if was != "" && "internal."+was != r.name {
+			t.Errorf("%s and %s are both stored in %s", was, r.name, f)
+		}
+		owner[prefix+f] = r.name
+	}
+}
+
+func TestLayers(t *testing.T) {
+	set := func(key, value string) map[string]string { return map[string]string{key: value} }
+	l := Layers{}
+	steps := []struct {
+		name  string
+		add   func()
+		bytes int
+	}{
+		{"default", func() {}, 1048588},
+		{"static", func() { l.Static = set("message.max.bytes", "1") }, 1},
+		{"dynamic default", func() { l.DynamicDefault = set("message.max.bytes", "2") }, 2},
+		{"dynamic", func() { l.Dynamic = set("message.max.bytes", "3") }, 3},
+		{"topic", func() { l.Topic = set("max.message.bytes", "4") }, 4},
+	}
+	for _, s := range steps {
+		s.add()
+		topic, err := NewTopic(l)
+		if err != nil || topic.MaxMessageBytes != s.bytes {
+			t.Errorf("%s: %+v, %v; want %d", s.name, topic, err, s.bytes)
+		}
+		b, err := NewBroker(l)
+		if want := min(s.bytes, 3); err != nil || s.name != "default" && b.Topic.MaxMessageBytes != want {
+			t.Errorf("%s: the broker's topic default is %+v, %v; want %d", s.name, b, err, want)
+		}
+	}
+}
+
+// Settings that may be given in several units: the finest one that is set wins within a layer, and the layers win over units.
+func TestUnits(t *testing.T) {
+	const hour = int64(3600000)
+	for _, c := range []struct {
+		static, dynamic string
+		want            int64
+	}{
+		{"", "", 168 * hour},
+		{"log.retention.hours=1", "", hour},
+		{"log.retention.hours=1 log.retention.minutes=2", "", 120000},
+		{"log.retention.hours=1 log.retention.minutes=2 log.retention.ms=3", "", 3},
+		{"log.retention.hours=1", "log.retention.ms=7", 7},
+		{"log.retention.hours=-1", "", -1},
+		{"log.retention.minutes=-1", "", -1},
+		{"log.retention.ms=-1", "", -1},
+		{"log.retention.hours=2147483647", "", 2147483647 * hour},
+	} {
+		l := Layers{Static: pairs(c.static), Dynamic: pairs(c.dynamic)}
+		topic, err := NewTopic(l)
+		if err != nil || topic.RetentionMs != c.want {
+			t.Errorf("%v: %v, %v; want %d", c, topic, err, c.want)
+		}
+	}
+}
+
+func pairs(s string) map[string]string {
+	m := map[string]string{}
+	for _, p := range strings.Fields(s) {
+		k, v, _ := strings.Cut(p, "=")
+		m[k] = v
+	}
+	return m
+}
+
+func TestSnapshotValues(t *testing.T) {
+	topic := func(s string) *Topic {
+		t.Helper()
+		got, err := NewTopic(Layers{Topic: pairs(s)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	for policy, want := range map[string][2]bool{
+		"delete": {true, false}, "compact": {false, true}, "compact,delete": {true, true}, "": {false, false},
+	} {
+		if got := topic("cleanup.policy=" + policy); got.CleanupDelete != want[0] || got.CleanupCompact != want[1] {
+			t.Errorf("policy %q: %+v", policy, got)
+		}
+	}
+	if got := topic("compression.type=uncompressed").Compression; got != "none" {
+		t.Errorf("uncompressed is %q", got)
+	}
+	if got := topic("segment.ms=" + never).SegmentAge; got != math.MaxInt64 {
+		t.Errorf("the longest segment.ms is %v", got)
+	}
+	if got := topic("segment.bytes=2097152 internal.segment.bytes=4096").SegmentBytes; got != 4096 {
+		t.Errorf("internal.segment.bytes does not win: %d", got)
+	}
+	if got := topic("sluice.durability.interval.ms=20").SyncInterval; got != 20*time.Millisecond {
+		t.Errorf("interval %v", got)
+	}
+	b, err := NewBroker(Layers{Static: pairs("internal.segment.bytes=4096 connections.max.idle.ms=-1")})
+	if err != nil || b.Topic.SegmentBytes != 4096 || b.ConnectionsMaxIdle >= 0 {
+		t.Errorf("%+v, %v", b, err)
+	}
+}
+
+func TestSnapshotErrors(t *testing.T) {
+	for _, c := range []struct {
+		l    Layers
+		want string
+	}{
+		{Layers{Topic: pairs("segment.bytes=1")}, "setting segment.bytes cannot be"},
+		{Layers{Static: pairs("log.segment.bytes=x")}, "setting log.segment.bytes cannot be"},
+		{Layers{Topic: pairs("min.compaction.lag.ms=9 max.compaction.lag.ms=8")}, "min.compaction.lag.ms (9) must not be more than max.compaction.lag.ms (8)"},
+		{Layers{Dynamic: pairs("log.cleaner.min.compaction.lag.ms=9"), Topic: pairs("max.compaction.lag.ms=8")}, "must not be more"},
+		{Layers{Topic: pairs("min.compaction.lag.ms=x")}, "setting min.compaction.lag.ms cannot be"},
+		{Layers{Topic: pairs("max.compaction.lag.ms=x")}, "setting max.compaction.lag.ms cannot be"},
+	} {
+		if got, err := NewTopic(c.l); err == nil || got != nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, %v", c.l, got, err)
+		}
+	}
+	for _, s := range []string{"num.partitions=0", "log.roll.hours=0"} {
+		if b, err := NewBroker(Layers{Static: pairs(s)}); err == nil || b != nil {
+			t.Errorf("%s: %v, %v", s, b, err)
+		}
+	}
+	if _, err := NewBroker(Layers{Topic: pairs("segment.bytes=1"), Static: pairs("no.such.key=1")}); err != nil {
+		t.Error(fmt.Errorf("a topic's layer or an unknown key reaches the broker's snapshot: %w", err))
+	}
+}
