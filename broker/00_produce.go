@@ -56,13 +56,14 @@ func produce(b *Broker, r *server.Request) {
 }
 
 // produceCall is one request on its way from the handler to the written reply. It is pooled: appending allocates
-// nothing. Its three owners are the tickets (together), the reply, and the timer when it runs; the last one to let go
-// returns it to the pool.
+// nothing. Its owners are the tickets (together) and the timer when it runs; the last one to let go returns it to the
+// pool. The request must not be touched after the reply, which the timer may send before the tickets are resolved.
 type produceCall struct {
-	broker *Broker
-	req    *server.Request
-	head   produceHead
-	refuse *kproto.Error // what every partition gets; nil: they are appended
+	broker  *Broker
+	req     *server.Request // until the reply
+	version int16
+	head    produceHead
+	refuse  *kproto.Error // what every partition gets; nil: they are appended
 
 	parts  []producedPart // has its final length before a ticket is asked to notify one of them
 	seen   map[*log.Log]struct{}
@@ -74,9 +75,6 @@ type produceCall struct {
 	replied    atomic.Bool
 	timed      bool // the timer was started; written before the handler gives up its share of unresolved
 	timer      *time.Timer
-
-	reply [1]server.Part
-	done  func(sent bool) // gives up the reply's hold; made once
 }
 
 var produceCalls sync.Pool
@@ -85,9 +83,7 @@ func newProduceCall() *produceCall {
 	if c, ok := produceCalls.Get().(*produceCall); ok {
 		return c
 	}
-	c := &produceCall{seen: map[*log.Log]struct{}{}}
-	c.done = func(bool) { c.release() }
-	return c
+	return &produceCall{seen: map[*log.Log]struct{}{}}
 }
 
 // producedPart is one partition's place in the reply. It implements log.Waiter.
@@ -107,11 +103,11 @@ const (
 )
 
 func (c *produceCall) begin(b *Broker, r *server.Request, q produceHead) {
-	c.broker, c.req, c.head = b, r, q
+	c.broker, c.req, c.version, c.head = b, r, r.Version, q
 	c.refuse = produceRefusal(q)
 	c.failed, c.timed = false, false
 	c.replied.Store(false)
-	c.owners.Store(2)
+	c.owners.Store(1)
 	if cap(c.parts) < q.parts {
 		c.parts = make([]producedPart, 0, q.parts)
 	}
@@ -144,9 +140,9 @@ var (
 
 // appendAll walks the body again, appends each batch, and writes the reply as it would be if every ticket resolved well.
 func (c *produceCall) appendAll() {
-	r, version := c.head.topics, c.req.Version
+	r := c.head.topics
 	c.out.header(c.req.CorrelationID)
-	topics := r.count(minProduceTopic(version))
+	topics := r.count(minProduceTopic(c.version))
 	c.out.length(topics)
 	for range topics {
 		t, unknown := c.topic(&r)
@@ -166,7 +162,7 @@ func (c *produceCall) appendAll() {
 
 // topic reads a topic's name or id, repeats it in the reply, and looks it up. unknown is the error if it is not there.
 func (c *produceCall) topic(r *wireReader) (t *topic, unknown *kproto.Error) {
-	if c.req.Version >= 13 {
+	if c.version >= 13 {
 		id := r.topicID()
 		c.out.b = append(c.out.b, id[:]...)
 		return c.broker.topics.byID(id), errUnknownTopicID
@@ -244,7 +240,7 @@ func (c *produceCall) named(l *log.Log) bool {
 // append checks one batch by its topic's rules and gives it its place in the log.
 func (c *produceCall) append(l *log.Log, t *config.Topic, records []byte) (done produced, err error) {
 	batch, refused, err := kproto.CheckProduced(records, kproto.CheckOptions{
-		ProduceVersion: c.req.Version,
+		ProduceVersion: c.version,
 		Strict:         c.broker.config().ValidationStrict,
 		MaxBytes:       t.MaxMessageBytes,
 		SegmentBytes:   t.SegmentBytes,
@@ -298,7 +294,7 @@ func (c *produceCall) writePart(p *producedPart, partition int32, done produced,
 	if err != nil {
 		code, message = codeFor(err)
 	}
-	w, version := &c.out, c.req.Version
+	w, version := &c.out, c.version
 	w.int32(partition)
 	p.at = len(w.b)
 	w.int16(code)
@@ -328,7 +324,6 @@ func (c *produceCall) finishSilently() {
 		c.req.NoReply()
 	}
 	server.PutBuffer(c.out.b)
-	c.owners.Store(1)
 	c.release()
 }
 
@@ -382,7 +377,7 @@ func (c *produceCall) ticketCode(err error) int16 {
 	switch {
 	case !errors.Is(err, log.ErrDeleted):
 		return kproto.KafkaStorageError
-	case c.req.Version >= 13:
+	case c.version >= 13:
 		return errUnknownTopicID.Code
 	}
 	return errUnknownTopic.Code
@@ -416,8 +411,7 @@ func (c *produceCall) send() {
 		}
 	}
 	c.out.setSize(0)
-	c.reply[0] = server.Part{Bytes: c.out.b, Pool: true}
-	c.req.Reply(server.Reply{Parts: c.reply[:], Done: c.done})
+	c.req.ReplyBytes(c.out.b)
 }
 
 // patch writes a ticket's failure over the entry whose error code stands at the position given.
@@ -437,7 +431,7 @@ func (c *produceCall) patch(at int, result int32) {
 	none := int64(-1)
 	binary.BigEndian.PutUint64(e[2:], uint64(none))
 	binary.BigEndian.PutUint64(e[10:], uint64(none))
-	if c.req.Version >= 5 {
+	if c.version >= 5 {
 		binary.BigEndian.PutUint64(e[18:], uint64(none))
 	}
 }
@@ -447,7 +441,7 @@ func (c *produceCall) release() {
 	if c.owners.Add(-1) > 0 {
 		return
 	}
-	c.broker, c.req, c.refuse, c.head, c.out, c.reply[0] = nil, nil, nil, produceHead{}, wireWriter{}, server.Part{}
+	c.broker, c.req, c.refuse, c.head, c.out = nil, nil, nil, produceHead{}, wireWriter{}
 	for i := range c.parts {
 		c.parts[i].log, c.parts[i].ticket = nil, log.Ticket{}
 	}

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -51,7 +52,7 @@ func fetch(b *Broker, r *server.Request) {
 	if len(f.parts) == 0 {
 		wait = 0
 	}
-	await(r.Context(), f, wait)
+	await(f, wait)
 }
 
 // fetchCall is one request.
@@ -136,6 +137,9 @@ func (f *fetchCall) source(i int) watchable {
 	}
 	return f.parts[i].log
 }
+
+// context implements parkable.
+func (f *fetchCall) context() context.Context { return f.req.Context() }
 
 // guard implements parkable.
 func (f *fetchCall) guard(fn func()) {

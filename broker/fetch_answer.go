@@ -233,9 +233,9 @@ func (a *fetchAnswer) writeTags(p *fetchPart) {
 func (a *fetchAnswer) reply() server.Reply {
 	buf := a.w.b
 	if len(a.ranges) == 0 {
-		return server.Reply{Parts: []server.Part{{Bytes: buf, Pool: true}}}
+		return server.Reply{Parts: append(a.req.Scratch(), server.Part{Bytes: buf, Pool: true})}
 	}
-	parts := make([]server.Part, 0, 2*len(a.ranges)+1)
+	parts := slices.Grow(a.req.Scratch(), 2*len(a.ranges)+1)
 	from := 0
 	for _, r := range a.ranges {
 		x := &r.part.rng

@@ -39,6 +39,8 @@ type parkable interface {
 	promise(moved []int) bool
 	// answer replies with what plan kept.
 	answer()
+	// context ends when the client hung up or the server stops.
+	context() context.Context
 	// guard runs fn; a panic in it costs the request's connection and not the process.
 	guard(fn func())
 }
@@ -50,7 +52,7 @@ type watchable interface {
 }
 
 // await answers q now if it is due or may not wait, and parks it otherwise. It does not block.
-func await(ctx context.Context, q parkable, wait time.Duration) {
+func await(q parkable, wait time.Duration) {
 	if q.plan(wait <= 0) {
 		q.answer()
 		return
@@ -66,8 +68,8 @@ func await(ctx context.Context, q parkable, wait time.Duration) {
 		p.finish()
 		return
 	}
-	p.timer = time.AfterFunc(wait, p.end)    // C
-	p.unhook = context.AfterFunc(ctx, p.end) // D, E
+	p.timer = time.AfterFunc(wait, p.end)            // C
+	p.unhook = context.AfterFunc(q.context(), p.end) // D, E
 	p.run()
 }
 
