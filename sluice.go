@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -186,7 +187,8 @@ func (b *Broker) open(o Options) error {
 	c := b.broker.Config()
 	b.server = server.New(b.broker, server.Options{
 		MaxFrame: c.SocketRequestMaxBytes, MaxConns: c.MaxConnections, MaxConnsPerIP: c.MaxConnectionsPerIP,
-		MemoryBytes: c.QueuedMaxRequestBytes, IdleTimeout: c.ConnectionsMaxIdle, SendBuffer: c.SocketSendBuffer, ReceiveBuffer: c.SocketReceiveBuffer,
+		MemoryBytes: max(0, c.QueuedMaxRequestBytes), IdleTimeout: idleTimeout(c.ConnectionsMaxIdle),
+		SendBuffer: c.SocketSendBuffer, ReceiveBuffer: c.SocketReceiveBuffer,
 		Logger: o.Logger, Metrics: server.NewMetrics(b.broker.Metrics()),
 	})
 	for _, l := range listeners {
@@ -197,6 +199,14 @@ func (b *Broker) open(o Options) error {
 		})
 	}
 	return b.openAdmin(o)
+}
+
+// idleTimeout is the server's form of connections.max.idle.ms, where a negative value means for ever.
+func idleTimeout(d time.Duration) time.Duration {
+	if d < 0 {
+		return math.MaxInt64
+	}
+	return d
 }
 
 // openAdmin serves the admin HTTP port on the data directory's socket and, if asked, on TCP.
