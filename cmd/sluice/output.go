@@ -1,0 +1,51 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// outputFlag chooses between a table for people and JSON for programs.
+type outputFlag struct {
+	Output string `short:"o" enum:"table,json" default:"table" placeholder:"table|json" help:"How to print: table or json."`
+}
+
+// print writes v as indented JSON, or calls table with a writer that aligns tab-separated columns.
+func (f outputFlag) print(w io.Writer, v any, table func(io.Writer)) error {
+	if f.Output == "json" {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		enc.SetEscapeHTML(false)
+		return enc.Encode(v)
+	}
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	table(tw)
+	return tw.Flush()
+}
+
+// row writes one line of a table.
+func row(w io.Writer, cells ...any) {
+	texts := make([]string, len(cells))
+	for i, c := range cells {
+		texts[i] = fmt.Sprint(c)
+	}
+	fmt.Fprintln(w, strings.Join(texts, "\t"))
+}
+
+// byteCount prints n bytes in the largest binary unit that keeps it at one or more: 1536 is "1.5 KiB".
+func byteCount(n int64) string {
+	if n < 1024 {
+		return fmt.Sprintf("%d B", n)
+	}
+	value, unit := float64(n), -1
+	for value >= 1024 && unit < len(byteUnits)-1 {
+		value /= 1024
+		unit++
+	}
+	return fmt.Sprintf("%.1f %ciB", value, byteUnits[unit])
+}
+
+const byteUnits = "KMGTPE"
