@@ -16,6 +16,7 @@ import (
 
 	"sluice/internal/server"
 	"sluice/internal/vfs"
+	"sluice/kproto"
 )
 
 // node is a broker behind a real server on a real socket, over a file system in memory.
@@ -177,4 +178,27 @@ func do[R kmsg.Response](c *client, req kmsg.Request, version int16) R {
 		c.t.Fatalf("%T v%d: %v", req, version, err)
 	}
 	return resp.(R)
+}
+
+// forget drops what was logged, for a test that caused an error on purpose.
+func (l *logBook) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text = nil
+}
+
+// produce appends one record with acks=all.
+func (c *client) produce(topic string, partition int32, value string) kmsg.ProduceResponseTopicPartition {
+	c.t.Helper()
+	b := kproto.NewBuilder(kproto.None)
+	b.Add(kproto.Record{Timestamp: time.Now().UnixMilli(), Key: []byte("k"), Value: []byte(value)})
+	req := kmsg.NewPtrProduceRequest()
+	req.Acks, req.TimeoutMillis = -1, 10_000
+	rt := kmsg.NewProduceRequestTopic()
+	rt.Topic = topic
+	rp := kmsg.NewProduceRequestTopicPartition()
+	rp.Partition, rp.Records = partition, b.Batch()
+	rt.Partitions = append(rt.Partitions, rp)
+	req.Topics = append(req.Topics, rt)
+	return do[*kmsg.ProduceResponse](c, req, 9).Topics[0].Partitions[0]
 }
