@@ -153,8 +153,8 @@ func join(list []string) string { return strings.Join(list, ",") }
 
 // validate judges the whole set that a resource is about to have.
 func (m *Machine) validate(t ResourceType, name string, values map[string]string) error {
-	for k, v := range values {
-		if !utf8.ValidString(k) || !utf8.ValidString(v) {
+	for _, k := range slices.Sorted(maps.Keys(values)) { // sorted: the same input gives the same message
+		if !utf8.ValidString(k) || !utf8.ValidString(values[k]) {
 			return kproto.Errorf(kproto.InvalidConfig, "The config %q is not UTF-8.", k) // JSON would not keep it
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"log/slog"
 	"maps"
 	"os"
@@ -99,7 +98,7 @@ func (s *stage) open() {
 		})
 	}
 	shard, err := coord.Open(fresh, &s.log, coord.Options{
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Logger: slog.New(slog.DiscardHandler),
 		Orders: func(orders []any) {
 			for _, o := range orders {
 				s.say("  order %s", showOrder(o))

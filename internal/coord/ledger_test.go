@@ -3,9 +3,11 @@ package coord_test
 import (
 	"encoding/binary"
 	"errors"
+	"log/slog"
 	"slices"
 	"time"
 
+	"sluice/internal/coord"
 	"sluice/internal/machine"
 )
 
@@ -114,3 +116,13 @@ func (l *ledger) Loaded(machine.Time) machine.Effects {
 }
 
 func (l *ledger) Deadline() machine.Time { return l.alarm }
+
+// quiet is for shards that are meant to fail.
+var quiet = slog.New(slog.DiscardHandler)
+
+// nullLog keeps nothing, at once.
+type nullLog struct{}
+
+func (nullLog) Append([]machine.Record, machine.Time) (coord.Ticket, error) { return nullLog{}, nil }
+func (nullLog) Replay(func(machine.Record) error) error                     { return nil }
+func (nullLog) Notify(fn func(error))                                       { fn(nil) }

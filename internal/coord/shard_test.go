@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -29,6 +27,7 @@ type rig struct {
 	log    coordtest.MemLog
 	faults faults
 	shard  *coord.Shard
+	slow   time.Duration // that each call of Orders takes
 
 	mu    sync.Mutex
 	lines []string
@@ -49,8 +48,9 @@ func inBubble(t *testing.T, test func(t *testing.T, r *rig)) {
 
 func (r *rig) open() (err error) {
 	r.shard, err = coord.Open(newLedger(&r.faults), &r.log, coord.Options{
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Logger: quiet,
 		Orders: func(orders []any) {
+			time.Sleep(r.slow)
 			for _, o := range orders {
 				r.note("%s %v", kind(o), o)
 			}
@@ -278,6 +278,32 @@ func TestPanicDropsTheMachine(t *testing.T) {
 		r.expect("stored {1}", "a: 1", "boom: coord: the machine panicked", "w"+notDurable, "loaded {1}")
 		r.shard.View(func(machine.Machine) any { panic("view") }, func(v any, err error) { r.answered("view", v, err) })
 		r.expect("view: coord: the machine panicked")
+	})
+}
+
+// While orders are carried out, which may take its time, nothing overtakes them, though it be durable; nor does it hold back a Do.
+func TestSlowOrders(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.slow = time.Second
+		r.do("a", put{1})
+		synctest.Wait()
+		r.do("b", put{2})
+		r.do("read", count{})
+		time.Sleep(time.Second)
+		r.expect("stored {1}", "a: 1")
+		time.Sleep(time.Second)
+		r.expect("stored {2}", "b: 2", "read: 2")
+	})
+}
+
+func TestCloseWaitsForOrders(t *testing.T) {
+	inBubble(t, func(t *testing.T, r *rig) {
+		r.slow = time.Second
+		r.do("a", put{1})
+		synctest.Wait()
+		r.shard.Close()
+		r.do("late", count{})
+		r.expect("stored {1}", "a: 1", "late"+isClosed)
 	})
 }
 

@@ -59,12 +59,13 @@ func (l *MemLog) sync(n int) []*ticket {
 	return synced
 }
 
-// FailSync loses every pending append: their tickets fail with err, and a replay does not show them.
-func (l *MemLog) FailSync(err error) {
+// FailSync loses every pending append: their tickets fail with err, and a replay does not show them. It gives how many there were.
+func (l *MemLog) FailSync(err error) int {
 	l.mu.Lock()
 	lost := l.cut(len(l.pending))
 	l.mu.Unlock()
 	resolve(lost, err)
+	return len(lost)
 }
 
 // FailAppends makes every Append fail with err, until it is set to nil.
