@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
+	"math/rand/v2"
+	"sync"
 	"testing"
 )
 
@@ -240,6 +242,52 @@ func TestCheckProducedCorrectsMaxTimestamp(t *testing.T) {
 			t.Errorf("%s: max timestamp %d, error %v", c, got.MaxTimestamp(), err)
 		}
 	}
+}
+
+// TestCheckProducedSurvivesCorruption spoils batches behind the CRC, which it makes right again.
+func TestCheckProducedSurvivesCorruption(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 4))
+	for c := None; c <= Zstd; c++ {
+		good := build(c, sample(20)...)
+		accepted := 0
+		for range 500 {
+			spoiled := edited(good, func(b Batch) {
+				for range 1 + r.IntN(2) {
+					b[posAttributes+r.IntN(len(b)-posAttributes)] = byte(r.Uint32())
+				}
+			})
+			o := lenient()
+			o.Strict = r.IntN(4) > 0
+			if _, _, err := CheckProduced(clone(spoiled), o); err == nil {
+				accepted++
+			}
+			checkProducedHolds(t, spoiled, o)
+		}
+		if accepted == 500 {
+			t.Errorf("%s: every spoiled batch was accepted", c)
+		}
+	}
+}
+
+// TestCodecsServeManyAtOnce shares the pools between goroutines; the race detector watches.
+func TestCodecsServeManyAtOnce(t *testing.T) {
+	var group sync.WaitGroup
+	for c := None; c <= Zstd; c++ {
+		for range 4 {
+			group.Go(func() {
+				for n := range 20 {
+					b := build(c, sample(n+1)...)
+					if _, _, err := CheckProduced(b, lenient()); err != nil {
+						t.Errorf("%s: %v", c, err)
+					}
+					if err := b.EachRecord(func(Record) bool { return true }); err != nil {
+						t.Errorf("%s: %v", c, err)
+					}
+				}
+			})
+		}
+	}
+	group.Wait()
 }
 
 func TestCheckProducedAllocatesNothing(t *testing.T) {

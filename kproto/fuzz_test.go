@@ -34,36 +34,43 @@ func FuzzCheckProduced(f *testing.F) {
 			put32(b, posLength, int32(len(b)-prefixSize))
 			b.setCRC()
 		}
-		var b Batch
-		var err error
-		spent := spentBytes(func() { b, _, err = CheckProduced(data, o) })
-		if limit := pooledBuffers + maxSnappyRatio*len(data); spent > limit {
-			t.Fatalf("%d bytes allocated for %d", spent, len(data))
-		}
-		if err != nil {
-			if _, ok := CodeOf(err); !ok || b != nil {
-				t.Fatalf("an error without a code, or a batch with it: %v", err)
-			}
-			return
-		}
-		if _, _, err := CheckProduced(b, o); err != nil {
-			t.Fatalf("accepted once, then: %v", err)
-		}
-		if b.Codec() != None && !o.Strict {
-			return
-		}
-		var next int64
-		err = b.EachRecord(func(r Record) bool {
-			if r.Offset != next {
-				t.Fatalf("offset %d, want %d", r.Offset, next)
-			}
-			next++
-			return true
-		})
-		if err != nil || next != int64(b.Count()) || next != b.NextOffset() {
-			t.Fatalf("%d records of %d: %v", next, b.Count(), err)
-		}
+		checkProducedHolds(t, data, o)
 	})
+}
+
+// checkProducedHolds checks a batch and what a check promises: a code with every refusal, bounded
+// memory, and that what it accepts it accepts again and has as many sound records as it counts.
+func checkProducedHolds(t *testing.T, data []byte, o CheckOptions) {
+	t.Helper()
+	var b Batch
+	var err error
+	spent := spentBytes(func() { b, _, err = CheckProduced(data, o) })
+	if spent > pooledBuffers+maxSnappyRatio*len(data) {
+		t.Fatalf("%d bytes allocated for %d", spent, len(data))
+	}
+	if err != nil {
+		if _, ok := CodeOf(err); !ok || b != nil {
+			t.Fatalf("an error without a code, or a batch with it: %v", err)
+		}
+		return
+	}
+	if _, _, err := CheckProduced(b, o); err != nil {
+		t.Fatalf("accepted once, then: %v", err)
+	}
+	if b.Codec() != None && !o.Strict {
+		return
+	}
+	var next int64
+	err = b.EachRecord(func(r Record) bool {
+		if r.Offset != next {
+			t.Fatalf("offset %d, want %d", r.Offset, next)
+		}
+		next++
+		return true
+	})
+	if err != nil || next != int64(b.Count()) || next != b.NextOffset() {
+		t.Fatalf("%d records of %d: %v", next, b.Count(), err)
+	}
 }
 
 func FuzzEachRecord(f *testing.F) {
