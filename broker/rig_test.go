@@ -261,3 +261,11 @@ func waitFor(t testing.TB, cond func() bool) {
 		}
 	}
 }
+
+// internalAppend appends what a client may not.
+var internalAppend = log.AppendOptions{Internal: true}
+
+// parseFetchBody is parseFetch for a body without a connection.
+func parseFetchBody(b *Broker, version int16, body []byte) (*fetchCall, []forgottenPart, bool) {
+	return parseFetch(b, &server.Request{RequestHeader: kproto.RequestHeader{Version: version}, Body: body})
+}
