@@ -264,6 +264,8 @@ func TestFetchRefusals(t *testing.T) {
 	if got := r.dial().do(12, q).(*kmsg.FetchResponse); got.ErrorCode != 42 || fetched(got)[0].ErrorCode != 42 || got.SessionID != 0 {
 		t.Errorf("isolation level: %+v", got)
 	}
+	r.b.fetchSessions.mu.Lock()
+	defer r.b.fetchSessions.mu.Unlock()
 	if n := len(r.b.fetchSessions.byID); n != 0 {
 		t.Errorf("%d sessions were made", n)
 	}

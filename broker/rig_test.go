@@ -28,6 +28,8 @@ type rig struct {
 	addr string
 	gate syncGate
 	ids  byte
+
+	server *server.Server
 }
 
 // rigEpoch is the leader epoch of a rig's broker: not 0, so that zero values show.
@@ -55,6 +57,7 @@ func (r *rig) serve() {
 	check(r.t, err)
 	r.addr = l.Addr().String()
 	s := server.New(r.b, server.Options{})
+	r.server = s
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l) }()
 	r.t.Cleanup(func() {
