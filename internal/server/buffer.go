@@ -3,6 +3,7 @@ package server
 import (
 	"math/bits"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 )
 
@@ -24,6 +25,9 @@ func GetBuffer(capacity int) []byte {
 		return make([]byte, 0, capacity)
 	}
 	size := 1 << class
+	if poisoning {
+		liveBuffers.Add(1)
+	}
 	if p, ok := classes[class-minClass].Get().(*byte); ok {
 		return unsafe.Slice(p, size)[:0]
 	}
@@ -38,7 +42,10 @@ func PutBuffer(b []byte) {
 		return
 	}
 	b = b[:size]
-	poison(b)
+	if poisoning {
+		liveBuffers.Add(-1)
+		poison(b)
+	}
 	classes[bits.TrailingZeros(uint(size))-minClass].Put(unsafe.SliceData(b))
 }
 
@@ -64,6 +71,9 @@ var poisoning bool
 // PoisonFreedBuffers makes every buffer unreadable the moment it is given back, and a request's body when Handle
 // returns, so that a use after that shows. It is for tests and must be called before any connection exists.
 func PoisonFreedBuffers() { poisoning = true }
+
+// liveBuffers is the number of pooled buffers in use, counted while poisoning.
+var liveBuffers atomic.Int64
 
 const poisonByte = 0xDB
 

@@ -78,7 +78,7 @@ func newConn(s *Server, nc net.Conn) *Conn {
 	c := &Conn{id: s.lastID.Add(1), srv: s, nc: nc, reading: true}
 	c.in.ahead = readAheadMin
 	c.ip = ipOf(nc.RemoteAddr())
-	c.t = newTransport(c)
+	c.t = s.transport(c)
 	return c
 }
 
@@ -223,9 +223,9 @@ func (c *Conn) readerGone(cause error) {
 	}
 	c.mu.Lock()
 	c.reading = false
-	idle := c.drained()
+	done := c.drained() || c.phase == phaseLingering
 	c.mu.Unlock()
-	if idle {
+	if done {
 		c.close(cause)
 	}
 	c.settle()

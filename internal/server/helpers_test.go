@@ -8,9 +8,13 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/goleak"
 
 	"sluice/kproto"
@@ -64,21 +68,24 @@ type testServer struct {
 }
 
 // startServer serves h on loopback until the test ends, and then checks that nothing is held any more.
-func startServer(t testing.TB, h Handler, o Options) *testServer {
+func startServer(t testing.TB, h Handler, o Options, prepare ...func(*Server)) *testServer {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return serveOn(t, l, h, o)
+	return serveOn(t, l, h, o, prepare...)
 }
 
-func serveOn(t testing.TB, l net.Listener, h Handler, o Options) *testServer {
+func serveOn(t testing.TB, l net.Listener, h Handler, o Options, prepare ...func(*Server)) *testServer {
 	if o.Logger == nil && testing.Verbose() {
 		o.Logger = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
 	s := New(h, o)
 	s.parse = parseTest
+	for _, p := range prepare {
+		p(s)
+	}
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
 	t.Cleanup(func() {
@@ -90,6 +97,9 @@ func serveOn(t testing.TB, l net.Listener, h Handler, o Options) *testServer {
 		}
 		if s.memory.used != 0 {
 			t.Error(s.memory.used, "bytes of the memory budget were not given back")
+		}
+		if poisoning {
+			eventually(t, "all buffers are given back", func() bool { return liveBuffers.Load() == 0 })
 		}
 	})
 	return &testServer{Server: s, addr: l.Addr().String()}
@@ -184,4 +194,63 @@ func wait[T any](t testing.TB, what string, ch <-chan T) T {
 		t.Fatal("never happened:", what)
 		panic("unreachable")
 	}
+}
+
+// pipeListener gives connections in memory, for bubbles of synctest and for the way without a socket.
+type pipeListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func newPipeListener() *pipeListener {
+	return &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+}
+
+func (l *pipeListener) dial() net.Conn {
+	client, server := net.Pipe()
+	l.conns <- server
+	return client
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (l *pipeListener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "pipe"} }
+
+func counted(c prometheus.Metric) float64 {
+	var m dto.Metric
+	if err := c.Write(&m); err != nil {
+		panic(err)
+	}
+	if m.Gauge != nil {
+		return m.Gauge.GetValue()
+	}
+	return m.Counter.GetValue()
+}
+
+func heapInUse() int {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapInuse + m.StackInuse)
+}
+
+func newReader(nc net.Conn) *bufio.Reader { return bufio.NewReaderSize(nc, 64<<10) }
+
+// contextWith gives a context that the test may end.
+func contextWith(t testing.TB) (context.Context, context.CancelFunc) {
+	return context.WithCancel(t.Context())
 }

@@ -49,9 +49,7 @@ func (c *Conn) read() error {
 
 // handle runs the handler for one frame and says whether the connection has used up its credit.
 func (c *Conn) handle(frame []byte) (overdrawn bool) {
-	if c.frameSince.Load() != 0 {
-		c.frameSince.Store(0)
-	}
+	c.notStalled()
 	r := newRequest(c, len(frame), c.now)
 	header, body, err := c.srv.parse(frame)
 	overdrawn = c.enqueue(r)
@@ -94,11 +92,19 @@ func (c *Conn) rescue(r *Request) {
 
 // refuse ends the connection over bytes that are no frame, after the replies before.
 func (c *Conn) refuse(err error) {
+	c.notStalled()
 	c.srv.log.Debug("bad frame", "remote", c.nc.RemoteAddr(), "err", err)
 	r := newRequest(c, 0, c.now)
 	c.enqueue(r)
 	r.Abort(errFrameLength.Error())
 	r.release()
+}
+
+// notStalled stops the clock of the frame in progress: it is complete, or it is not the client who is awaited.
+func (c *Conn) notStalled() {
+	if c.frameSince.Load() != 0 {
+		c.frameSince.Store(0)
+	}
 }
 
 // fill waits for more bytes: of a frame of the given length (0: not known) when one was begun.
@@ -161,7 +167,7 @@ func (c *Conn) makeRoom(length int) error {
 	switch {
 	case in.largeLen == 0:
 		first := min(length, growStep)
-		c.frameSince.Store(0) // it is not the client's fault if this takes long
+		c.notStalled()
 		if err := c.reserve(classSize(first), false); err != nil {
 			return err
 		}
@@ -193,6 +199,7 @@ func (c *Conn) reserve(n int, more bool) error {
 
 // awaitMute waits until the mute has passed.
 func (c *Conn) awaitMute() error {
+	c.notStalled()
 	until := c.mutedUntil.Load()
 	if d := time.Until(time.Unix(0, until)); d > 0 {
 		timer := time.NewTimer(d)
@@ -230,6 +237,7 @@ func (c *Conn) awaitCredit() error {
 // halt is what the reader does when no further request is to be handled. On an aborted connection it throws away
 // what still comes, until the client or the watchdog ends it.
 func (c *Conn) halt() error {
+	c.notStalled()
 	c.in.drop()
 	var err error
 	for {

@@ -97,6 +97,8 @@ func (r *Request) Abort(reason string) {
 	if reason == "" {
 		reason = "unspecified"
 	}
+	r.Conn.srv.metrics.aborted.inc(reason)
+	r.Conn.srv.log.Debug("request aborted", "remote", r.Conn.nc.RemoteAddr(), "api", r.Key, "version", r.Version, "reason", reason)
 	r.Conn.complete(r, outcome{abort: reason})
 }
 

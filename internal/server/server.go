@@ -41,7 +41,10 @@ type Server struct {
 	log     *slog.Logger
 	metrics *Metrics
 	memory  *budget
-	parse   func(frame []byte) (kproto.RequestHeader, []byte, error)
+
+	// Tests replace these.
+	parse     func(frame []byte) (kproto.RequestHeader, []byte, error)
+	transport func(*Conn) transport
 
 	// ticks is the clock of the watchdog; its period is tick.
 	ticks atomic.Int64
@@ -73,6 +76,7 @@ func New(h Handler, o Options) *Server {
 		metrics:   o.Metrics,
 		memory:    newBudget(o.MemoryBytes, o.Metrics.memory),
 		parse:     kproto.ParseRequestHeader,
+		transport: newTransport,
 		tick:      tickFor(o),
 		stopped:   make(chan struct{}),
 		quit:      make(chan struct{}),

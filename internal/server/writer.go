@@ -19,6 +19,8 @@ type writer struct {
 	next  *Request // of these, the first that is not gathered whole; nil: all are
 	part  int      // of next, the first part that is not gathered whole
 
+	failed error // of gathering next; what was gathered before is sent first
+
 	copies [][]byte // pooled copies of file ranges, gathered
 	copied int      // their bytes
 
@@ -162,12 +164,10 @@ func (w *writer) send() error {
 			return err
 		}
 		w.finishGathered()
-		if w.first == nil {
-			return nil
+		if w.first == nil || w.failed != nil {
+			return w.failed
 		}
-		if err := w.gather(); err != nil {
-			return err
-		}
+		w.failed = w.gather()
 	}
 }
 
@@ -236,7 +236,7 @@ func (w *writer) finishGathered() {
 // giveUp ends all the requests that the writer has.
 func (w *writer) giveUp() {
 	w.reset()
-	w.next = nil
+	w.next, w.failed = nil, nil
 	for w.first != nil {
 		w.finish(false)
 	}
