@@ -124,6 +124,9 @@ func TestGapsKeepOffsets(t *testing.T) {
 		nb.Add(Record{Offset: o})
 	}
 	b := nb.Batch()
+	if nb.Size() != len(b) {
+		t.Errorf("size %d before, %d after", nb.Size(), len(b))
+	}
 	var got []int64
 	for _, r := range walk(t, b) {
 		got = append(got, r.Offset)

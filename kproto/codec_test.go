@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,7 +54,7 @@ func TestCodecNames(t *testing.T) {
 			t.Errorf("%s: %v, %v", c, got, err)
 		}
 	}
-	if _, err := ParseCodec("codec 5"); err == nil {
+	if _, err := ParseCodec(Codec(5).String()); err == nil || Codec(5).String() != "codec 5" {
 		t.Error("a codec that does not exist was parsed")
 	}
 	for _, c := range []Codec{-1, 5, 7} {
@@ -236,6 +237,46 @@ func withDictionary(t *testing.T, text []byte) []byte {
 		t.Fatal(err)
 	}
 	return w.EncodeAll(text, nil)
+}
+
+// TestZstdWindow reads frames that claim a large window within a small one, as long as they need no more.
+func TestZstdWindow(t *testing.T) {
+	noise := make([]byte, 5<<20)
+	r := rand.New(rand.NewPCG(5, 5))
+	for i := range noise {
+		noise[i] = byte(r.Uint32())
+	}
+	near := append(bytes.Clone(noise), noise...)
+	far := slices.Concat(noise, make([]byte, 10<<20), noise)
+	for _, tt := range []struct {
+		name   string
+		window int
+		text   []byte
+		want   int16
+	}{
+		{"large window, short reach", 32 << 20, near, NoError},
+		{"largest window, short reach", maxZstdClaim, near, NoError},
+		{"large window, far reach", 32 << 20, far, InvalidRecord},
+		{"window that no client reads", 2 * maxZstdClaim, near, InvalidRecord},
+	} {
+		w, err := zstd.NewWriter(nil, zstd.WithWindowSize(tt.window), zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedBetterCompression))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		w.Reset(&out)
+		if _, err := w.Write(tt.text); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		// Twice, so that the second frame's window is bounded too.
+		got, err := Zstd.Decompress(nil, bytes.Repeat(out.Bytes(), 2), 64<<20)
+		if errCode(err) != tt.want || err == nil && !bytes.Equal(got, bytes.Repeat(tt.text, 2)) {
+			t.Errorf("%s: %d bytes, %v", tt.name, len(got), err)
+		}
+	}
 }
 
 func TestRecompress(t *testing.T) {

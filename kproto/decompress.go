@@ -18,8 +18,6 @@ const (
 	minDecompressCap = 64 << 20
 	// maxDecompressRatio allows more to a batch that is large itself: real data does not reach it.
 	maxDecompressRatio = 100
-	// maxZstdWindow is the window in bytes that RFC 8878 asks every decoder to take.
-	maxZstdWindow = 8 << 20
 	// maxGzipMembers bounds the gzip streams in one batch; a client writes one.
 	maxGzipMembers = 16
 	// maxEmptyReads ends a decoder that gives neither bytes nor an error.
@@ -227,10 +225,11 @@ func newZstdReader() *zstdReader {
 }
 
 func (r *zstdReader) open(src []byte, _ int) error {
-	if err := checkZstdFrames(src); err != nil {
+	bounded, err := boundZstdFrames(src)
+	if err != nil {
 		return err
 	}
-	r.src.Reset(src)
+	r.src.Reset(bounded)
 	return r.stream.Reset(&r.src)
 }
 

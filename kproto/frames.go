@@ -1,6 +1,7 @@
 package kproto
 
 import (
+	"bytes"
 	"encoding/binary"
 
 	"github.com/klauspost/compress/zstd"
@@ -95,26 +96,49 @@ const (
 	zstdBlockRLE    = 1 // one byte, repeated
 )
 
-// checkZstdFrames demands whole frames, skippable ones included, and not too many of them.
-func checkZstdFrames(b []byte) error {
+// Windows of zstd frames, in bytes.
+const (
+	// maxZstdWindow is what a decoder spends on a window; RFC 8878 asks no more of it.
+	maxZstdWindow = 8 << 20
+	// maxZstdClaim is the largest window that other clients read, and that zstd's levels 20 to 22 claim
+	// for the smallest batch. Such a frame is read with maxZstdWindow, which only fails if it has
+	// more content than that and refers back so far.
+	maxZstdClaim = 128 << 20
+
+	zstdWindowPos  = 5    // of the byte that tells the window, from the start of the frame
+	zstdWindow8MiB = 0x68 // that byte for maxZstdWindow
+)
+
+// boundZstdFrames demands whole frames, skippable ones included, and not too many of them. It gives
+// the bytes to decode: b, or a copy in which no frame has more than maxZstdWindow.
+func boundZstdFrames(b []byte) ([]byte, error) {
+	bounded, rest := b, b
 	for range maxZstdFrames {
-		if len(b) == 0 {
-			return nil
+		if len(rest) == 0 {
+			return bounded, nil
 		}
 		var h zstd.Header
-		if err := h.Decode(b); err != nil {
-			return err
+		if err := h.Decode(rest); err != nil {
+			return nil, err
 		}
-		rest, ok := skipZstdFrame(b[h.HeaderSize:], &h)
-		if !ok {
-			return invalid("a zstd frame is cut short")
+		if h.WindowSize > maxZstdClaim {
+			return nil, invalid("a zstd frame has a window of %d bytes", h.WindowSize)
 		}
-		b = rest
+		if h.WindowSize > maxZstdWindow {
+			if &bounded[0] == &b[0] {
+				bounded = bytes.Clone(b)
+			}
+			bounded[len(b)-len(rest)+zstdWindowPos] = zstdWindow8MiB
+		}
+		var ok bool
+		if rest, ok = skipZstdFrame(rest[h.HeaderSize:], &h); !ok {
+			return nil, invalid("a zstd frame is cut short")
+		}
 	}
-	if len(b) != 0 {
-		return invalid("the batch has more than %d zstd frames", maxZstdFrames)
+	if len(rest) != 0 {
+		return nil, invalid("the batch has more than %d zstd frames", maxZstdFrames)
 	}
-	return nil
+	return bounded, nil
 }
 
 // skipZstdFrame gives what is behind the frame whose header has been taken.

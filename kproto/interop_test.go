@@ -46,7 +46,7 @@ func kafkaBatch(c Codec) Batch {
 
 func TestReadsWhatKafkaWrites(t *testing.T) {
 	files, err := filepath.Glob("testdata/kafka-4.4/*.batch")
-	if err != nil || len(files) != 11 {
+	if err != nil || len(files) != 12 {
 		t.Fatalf("%d files: %v", len(files), err)
 	}
 	for _, file := range files {
