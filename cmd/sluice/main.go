@@ -29,6 +29,7 @@ The commands that are Kafka clients find the broker through --bootstrap-server o
 
 // rootCmd is the command line: one line a command.
 type rootCmd struct {
+	Serve   serveCmd   `cmd:"" help:"Run a broker."`
 	Topic   topicCmd   `cmd:"" help:"Create, list, describe, alter and delete topics."`
 	Produce produceCmd `cmd:"" help:"Write records to a topic, from lines or whole files."`
 	Consume consumeCmd `cmd:"" help:"Read records of a topic from an offset, a time, its beginning or its end."`
