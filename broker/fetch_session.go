@@ -82,6 +82,7 @@ type topicKey struct {
 type sessionTopic struct {
 	topicKey
 	known string // the name that the topic had when its id was last looked up
+	index int32  // in the request that is being loaded, or -1
 	parts map[int32]*sessionPart
 }
 
@@ -236,19 +237,19 @@ func (x *fetchSession) update(f *fetchCall, forgotten []forgottenPart) {
 
 // load gives a request the session's partitions, in order, and looks their topics up.
 func (x *fetchSession) load(f *fetchCall) {
-	index := make(map[*sessionTopic]int32, len(x.topics))
+	for _, t := range x.topics {
+		t.index = -1
+	}
 	f.topics, f.parts = make([]fetchTopic, 0, len(x.topics)), make([]fetchPart, 0, x.size)
 	for e := x.order.next; e != &x.order; e = e.next {
-		i, ok := index[e.topic]
-		if !ok {
-			i = int32(len(f.topics))
-			index[e.topic] = i
+		if e.topic.index < 0 {
+			e.topic.index = int32(len(f.topics))
 			t := f.broker.lookUp(e.topic.topicKey, x.byTopic, e.topic.known)
 			if f.topics = append(f.topics, t); t.topic != nil {
 				e.topic.known = t.topic.name
 			}
 		}
-		f.parts = append(f.parts, fetchPart{topic: i, partition: e.partition, fetchAsked: e.asked, cached: e})
+		f.parts = append(f.parts, fetchPart{topic: e.topic.index, partition: e.partition, fetchAsked: e.asked, cached: e})
 	}
 }
 
