@@ -215,6 +215,7 @@ func (d *Dir) all() []*Log {
 // Readers that hold a Range go on reading.
 func (d *Dir) Delete(l *Log) error {
 	index := l.delete()
+	l.finishSync() // a sync under way writes side files by name: not into the directory of a successor
 	name := partitionDir(l.topic, l.partition)
 	d.mu.Lock()
 	if d.logs[name] == l {

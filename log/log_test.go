@@ -336,6 +336,35 @@ func TestDelete(t *testing.T) {
 	}
 }
 
+// TestDeleteWaitsForTheSync: what a sync of the deleted partition still writes by name must not land in its successor's directory.
+func TestDeleteWaitsForTheSync(t *testing.T) {
+	fs := vfs.NewMem()
+	gate := &gatedFS{FS: fs, open: make(chan struct{})}
+	d, err := Open("data", Options{FS: gate})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := d.Log("t", testTopic, 0, DefaultConfig())
+	a := mustAppend(t, l, batchSpec{records: 1})
+	deleted := make(chan error, 1)
+	go func() { deleted <- d.Delete(l) }()
+	if err := a.Ticket.Wait(context.Background()); !errors.Is(err, ErrDeleted) {
+		t.Fatal(err)
+	}
+	select {
+	case <-deleted:
+		t.Fatal("deleted while a sync was under way")
+	case <-time.After(10 * time.Millisecond):
+	}
+	close(gate.open)
+	if err := <-deleted; err != nil {
+		t.Fatal(err)
+	}
+	if found, _ := d.Partitions(); len(found) != 0 {
+		t.Fatalf("left on disk: %+v", found)
+	}
+}
+
 type countWatcher struct{ n int }
 
 func (w *countWatcher) Fire() { w.n++ }

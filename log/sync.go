@@ -182,6 +182,9 @@ func (l *Log) slot() slot {
 // finishSealing writes the side files of rolled segments: only then does recovery begin after them. Nobody waits for it, and what fails is
 // tried again with the next sync.
 func (l *Log) finishSealing(w syncWork) {
+	if !l.usable() {
+		return
+	}
 	if w.epochs != nil {
 		if err := writeEpochs(l.dir.fs, l.path(), w.epochs); err != nil {
 			l.warn("leader epoch checkpoint not written", err)
@@ -211,6 +214,12 @@ func (l *Log) finishSealing(w syncWork) {
 	l.sealing = slices.Clone(l.sealing[len(w.sealing):])
 	l.recovery = l.firstUnsealed()
 	l.noteSlot()
+}
+
+func (l *Log) usable() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.state == stateOpen
 }
 
 // firstUnsealed is the base of the first segment whose side files are not written.
@@ -424,6 +433,13 @@ func (l *Log) waitSync(ctx context.Context) {
 	for l.queued && ctx.Err() == nil {
 		l.syncDone.Wait()
 	}
+}
+
+// finishSync waits until no sync is under way.
+func (l *Log) finishSync() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waitSync(context.Background())
 }
 
 func (l *Log) closeFiles() error {
