@@ -70,6 +70,21 @@ func (n *node) stop() {
 	}
 }
 
+// powerCut loses what was not synced, and starts again from what is left.
+func (n *node) powerCut() {
+	n.t.Helper()
+	disk := n.opts.FS.(*vfs.Mem)
+	left := disk.Crash(vfs.Prefix(0))
+	disk.PowerOff()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	_ = n.srv.Shutdown(ctx)
+	_ = n.Close(ctx) // fails: the disk is gone
+	n.logs.forget()
+	n.opts.FS = left
+	n.start()
+}
+
 func (n *node) restart() {
 	n.t.Helper()
 	n.stop()
@@ -201,4 +216,14 @@ func (c *client) produce(topic string, partition int32, value string) kmsg.Produ
 	rt.Partitions = append(rt.Partitions, rp)
 	req.Topics = append(req.Topics, rt)
 	return do[*kmsg.ProduceResponse](c, req, 9).Topics[0].Partitions[0]
+}
+
+// waitUntil asks again and again until the answer is yes.
+func waitUntil(t *testing.T, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(ioTimeout); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("in vain")
+		}
+	}
 }
