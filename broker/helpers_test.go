@@ -54,8 +54,9 @@ func (n *node) start() {
 		n.t.Fatal(err)
 	}
 	n.Broker, n.addr = b, l.Addr().String()
-	n.srv = server.New(b, server.Options{Logger: n.opts.Logger})
-	go func() { _ = n.srv.Serve(l) }()
+	srv := server.New(b, server.Options{Logger: n.opts.Logger})
+	n.srv = srv
+	go func() { _ = srv.Serve(l) }()
 }
 
 func (n *node) stop() {
