@@ -40,7 +40,6 @@ type deletion struct {
 	refs    []catalog.TopicRef
 	at      []int
 	targets map[kproto.TopicID]int // place of the answer by topic, to find one that is named twice
-	unknown map[string]bool
 }
 
 func (d *deletion) add(rt kmsg.DeleteTopicsRequestTopic) {
