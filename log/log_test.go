@@ -252,7 +252,8 @@ func TestDuplicateWaits(t *testing.T) {
 // gatedFS holds every file sync back until open is closed.
 type gatedFS struct {
 	vfs.FS
-	open chan struct{}
+	open    chan struct{}
+	entered chan struct{} // when not nil, told of each sync that begins
 }
 
 type gatedFile struct {
@@ -269,6 +270,9 @@ func (g *gatedFS) OpenFile(name string, flag int, perm iofs.FileMode) (vfs.File,
 }
 
 func (f gatedFile) Sync() error {
+	if f.gate.entered != nil {
+		f.gate.entered <- struct{}{}
+	}
 	<-f.gate.open
 	return f.File.Sync()
 }
@@ -339,13 +343,14 @@ func TestDelete(t *testing.T) {
 // TestDeleteWaitsForTheSync: what a sync of the deleted partition still writes by name must not land in its successor's directory.
 func TestDeleteWaitsForTheSync(t *testing.T) {
 	fs := vfs.NewMem()
-	gate := &gatedFS{FS: fs, open: make(chan struct{})}
+	gate := &gatedFS{FS: fs, open: make(chan struct{}), entered: make(chan struct{}, 10)}
 	d, err := Open("data", Options{FS: gate})
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := d.Log("t", testTopic, 0, DefaultConfig())
 	a := mustAppend(t, l, batchSpec{records: 1})
+	<-gate.entered
 	deleted := make(chan error, 1)
 	go func() { deleted <- d.Delete(l) }()
 	if err := a.Ticket.Wait(context.Background()); !errors.Is(err, ErrDeleted) {
