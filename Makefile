@@ -1,7 +1,6 @@
 # What each target is for stands beside it; `make help` prints that.
 GO ?= go
 BIN := bin/sluice
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 # Where the broker of `make run` listens and keeps its data.
 LISTEN ?= 127.0.0.1:9092
 DATA ?= ./sluice-data
@@ -15,7 +14,7 @@ help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 build: ## bin/sluice, static
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o $(BIN) ./cmd/sluice
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=auto -ldflags '-s -w' -o $(BIN) ./cmd/sluice
 
 run: build ## build and start a broker on LISTEN with data in DATA
 	$(BIN) serve --data-dir $(DATA) --listen $(LISTEN)
