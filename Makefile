@@ -8,10 +8,10 @@ DATA ?= ./sluice-data
 FUZZTIME ?= 10s
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: help build run test race fuzz crash long bench lint generate compat check clean
+.PHONY: help build run test race fuzz crash long bench bench-compare lint generate compat check clean
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
 build: ## bin/sluice, static
 	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=auto -ldflags '-s -w' -o $(BIN) ./cmd/sluice
@@ -39,6 +39,9 @@ long: crash ## all the full counts that do not fit the test command
 
 bench: build ## benchmarks of the hot paths
 	$(GO) test -run '^$$' -bench . -benchmem ./kproto ./log ./internal/server ./broker
+
+bench-compare: build ## beside other servers: LOADGEN=binary, and any of REFERENCE=binary KAFKA=folder (docs/performance.md)
+	bench/compare --loadgen '$(LOADGEN)' $(if $(REFERENCE),--reference '$(REFERENCE)') $(if $(KAFKA),--kafka '$(KAFKA)') $(COMPARE)
 
 lint: ## gofmt, go vet, staticcheck
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
