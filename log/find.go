@@ -56,7 +56,7 @@ func (l *Log) MaxTime(limit int64) (Position, error) {
 func (l *Log) views(limit int64, want func(*segment) bool) (start int64, vs []view, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.ready(); err != nil {
+	if err := l.readable(); err != nil {
 		return 0, nil, err
 	}
 	limit = min(limit, l.visible.offset)

@@ -20,7 +20,7 @@ var ReservedID = kproto.TopicID{15: 1}
 //
 //	idle     untouched since start; the first call opens it (-> open, or offline if the files are not what they should be)
 //	open     served
-//	cut      a sync failed and the unsynced tail could not be taken back yet; ErrStorage, and each call may try again (-> open)
+//	cut      a sync failed and the unsynced tail could not be taken back yet; what is durable is read, appends get ErrStorage and may try again (-> open)
 //	offline  ErrOffline until the next start
 //	deleted  ErrDeleted
 type state uint8
@@ -140,6 +140,15 @@ func (l *Log) ready() error {
 	return fmt.Errorf("%s-%d: %w: %w", l.topic, l.partition, ErrOffline, l.offline)
 }
 
+// readable is ready for those who read: while an unsynced tail waits to be taken back, what is durable stands as before, and only appends
+// wait for the disk. Called with mu held.
+func (l *Log) readable() error {
+	if l.state == stateCut {
+		return nil
+	}
+	return l.ready()
+}
+
 // goOffline ends service until the next start. Called with mu held; the waiters are answered by the caller through takeWaiters.
 func (l *Log) goOffline(cause error) {
 	l.state, l.offline = stateOffline, cause
@@ -159,7 +168,7 @@ type Offsets struct {
 func (l *Log) Offsets() (Offsets, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.ready(); err != nil {
+	if err := l.readable(); err != nil {
 		return Offsets{}, err
 	}
 	high := l.visible.offset
@@ -170,7 +179,7 @@ func (l *Log) Offsets() (Offsets, error) {
 func (l *Log) Size() (int64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.ready(); err != nil {
+	if err := l.readable(); err != nil {
 		return 0, err
 	}
 	var n int64
@@ -184,7 +193,7 @@ func (l *Log) Size() (int64, error) {
 func (l *Log) Epoch() (int32, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.ready(); err != nil {
+	if err := l.readable(); err != nil {
 		return -1, err
 	}
 	return l.epochs.last(), nil
@@ -194,7 +203,7 @@ func (l *Log) Epoch() (int32, error) {
 func (l *Log) EpochEnd(e int32) (epoch int32, end int64, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.ready(); err != nil {
+	if err := l.readable(); err != nil {
 		return -1, -1, err
 	}
 	epoch, end = l.epochs.end(e, l.visible.offset)

@@ -302,6 +302,36 @@ func TestFailedSyncTakesBack(t *testing.T) {
 	}
 }
 
+// TestReadsGoOnWhileSyncsFail: a disk that takes nothing more does not take away what it has.
+func TestReadsGoOnWhileSyncsFail(t *testing.T) {
+	in := &vfs.Injector{}
+	d := openDir(t, vfs.Inject(vfs.NewMem(), in))
+	l := d.Log("t", testTopic, 0, DefaultConfig())
+	mustWait(t, mustAppend(t, l, batchSpec{records: 2, pid: 4, size: 50}))
+	in.Add(vfs.Fault{Ops: vfs.OpSync, Path: "*.log", Sticky: true, Err: syscall.ENOSPC})
+	a := mustAppend(t, l, batchSpec{records: 1, pid: 4, seq: 2})
+	if err := a.Ticket.Wait(context.Background()); !errors.Is(err, ErrNotDurable) {
+		t.Fatalf("ack %v", err)
+	}
+	if _, err := l.Append(makeBatch(batchSpec{records: 1, pid: 4, seq: 2}), AppendOptions{}); !errors.Is(err, ErrStorage) {
+		t.Fatalf("append while syncs fail: %v", err)
+	}
+	if o := mustOffsets(t, l); o.High != 2 {
+		t.Fatalf("while syncs fail: %+v", o)
+	}
+	if got := readAll(t, l); len(got) != 1 || got[0].NextOffset() != 2 {
+		t.Fatalf("while syncs fail: %d batches", len(got))
+	}
+	in.Heal()
+	l.mu.Lock()
+	l.retry = time.Time{} // cutRetryGap is over
+	l.mu.Unlock()
+	mustWait(t, mustAppend(t, l, batchSpec{records: 1, pid: 4, seq: 2}))
+	if got := readAll(t, l); len(got) != 2 || got[1].BaseOffset() != 2 {
+		t.Fatalf("after healing: %d batches", len(got))
+	}
+}
+
 func TestDelete(t *testing.T) {
 	fs := vfs.NewMem()
 	d := openDir(t, fs)

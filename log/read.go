@@ -61,7 +61,7 @@ func (l *Log) Read(from, limit int64, max int, whole bool) (Range, error) {
 func (l *Log) view(from, limit int64) (view, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.ready(); err != nil {
+	if err := l.readable(); err != nil {
 		return view{}, err
 	}
 	if from < l.start || from > limit || limit > l.visible.offset {
