@@ -42,6 +42,17 @@ func (b *budget) try(n int64) bool {
 	return true
 }
 
+// tryAhead takes n bytes for what is not needed but good to have.
+func (b *budget) tryAhead(n int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.waiters) > 0 || b.used+n > b.size/aheadShare {
+		return false
+	}
+	b.take(n)
+	return true
+}
+
 // acquire waits for n bytes until ctx ends. first is for whoever holds some already.
 func (b *budget) acquire(ctx context.Context, n int64, first bool) error {
 	b.mu.Lock()

@@ -76,7 +76,7 @@ func (p phase) over() bool { return p >= phaseLingering }
 
 func newConn(s *Server, nc net.Conn) *Conn {
 	c := &Conn{id: s.lastID.Add(1), srv: s, nc: nc, reading: true}
-	c.in.ahead = readAheadMin
+	c.in = input{memory: s.memory, ahead: readAheadMin}
 	c.ip = ipOf(nc.RemoteAddr())
 	c.t = s.transport(c)
 	return c

@@ -9,6 +9,8 @@ import (
 // input is what a reader holds of the bytes that came: nothing, or a pooled buffer with frames and the beginning
 // of one, or a frame that is too large for it.
 type input struct {
+	memory *budget
+
 	buf   []byte // pooled; nil when nothing is held
 	pos   int    // buf[pos:] is not yet handed out
 	ahead int    // size of the next buf
@@ -47,38 +49,54 @@ func (in *input) next(maxFrame int) (frame []byte, length int, err error) {
 }
 
 // handled drops the frame that next gave.
-func (in *input) handled(frame []byte) (freed int64) {
-	if in.largeLen == 0 {
-		poison(frame)
-		in.pos += sizeField + len(frame)
-		if in.pos == len(in.buf) {
-			in.drop()
-		}
-		return 0
+func (in *input) handled(frame []byte) {
+	if in.largeLen > 0 {
+		in.dropLarge()
+		return
 	}
-	freed = in.reserved
-	PutBuffer(in.large)
-	in.large, in.largeLen, in.reserved = nil, 0, 0
-	return freed
+	poison(frame)
+	in.pos += sizeField + len(frame)
+	if in.pos == len(in.buf) {
+		in.drop()
+	}
+}
+
+// take gives a buffer to read into, as large as the memory budget allows; give takes it back.
+func (in *input) take() []byte {
+	size := in.ahead
+	if size > readAheadMin && !in.memory.tryAhead(int64(size)) {
+		size = readAheadMin
+	}
+	return GetBuffer(size)[:size]
+}
+
+func (in *input) give(buf []byte) {
+	if cap(buf) > readAheadMin {
+		in.memory.release(int64(cap(buf)))
+	}
+	PutBuffer(buf)
 }
 
 // drop gives the buffer back.
 func (in *input) drop() {
 	if in.buf != nil {
-		PutBuffer(in.buf)
+		in.give(in.buf)
 	}
 	in.buf, in.pos = nil, 0
 }
 
-// release gives everything back at the connection's end.
-func (in *input) release() (freed int64) {
-	in.drop()
-	freed = in.reserved
+func (in *input) dropLarge() {
 	if in.large != nil {
 		PutBuffer(in.large)
 	}
+	in.memory.release(in.reserved)
 	in.large, in.largeLen, in.reserved = nil, 0, 0
-	return freed
+}
+
+// release gives everything back at the connection's end.
+func (in *input) release() {
+	in.drop()
+	in.dropLarge()
 }
 
 // room moves the beginning of a frame to the front of the buffer and gives the space after it, when a frame of

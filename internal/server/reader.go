@@ -12,7 +12,7 @@ import (
 // serve is the reader's goroutine.
 func (c *Conn) serve() {
 	err := c.read()
-	c.srv.memory.release(c.in.release())
+	c.in.release()
 	c.readerGone(err)
 }
 
@@ -62,7 +62,7 @@ func (c *Conn) handle(frame []byte) (overdrawn bool) {
 		c.call(r)
 	}
 	r.release()
-	c.srv.memory.release(c.in.handled(frame))
+	c.in.handled(frame)
 	return overdrawn
 }
 
@@ -132,7 +132,7 @@ func (c *Conn) fill(length int) error {
 // fillIdle waits without a buffer.
 func (c *Conn) fillIdle() (n int, err error) {
 	c.idleSince.Store(c.srv.now())
-	c.in.buf, err = c.t.wait(c.in.ahead)
+	c.in.buf, err = c.t.wait()
 	c.idleSince.Store(0)
 	c.in.adapt()
 	return len(c.in.buf), err
@@ -253,7 +253,8 @@ func (c *Conn) halt() error {
 			return err
 		}
 		var buf []byte
-		buf, err = c.t.wait(readAheadMin)
-		PutBuffer(buf)
+		if buf, err = c.t.wait(); buf != nil {
+			c.in.give(buf)
+		}
 	}
 }

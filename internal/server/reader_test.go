@@ -51,7 +51,7 @@ func TestHints(t *testing.T) {
 // Frames of all sizes around the buffers' borders arrive whole, however the network cuts them.
 func TestFrameSizes(t *testing.T) {
 	s := startServer(t, echo, Options{MaxFrame: 8 << 20})
-	sizes := []int{0, 1, 499, 500, 501, readAheadMin - 15, readAheadMin - 14, readAheadMin - 13, largeFrame, readAheadMax - 14,
+	sizes := []int{0, 1, 499, 500, 501, readAheadMin - 15, readAheadMin - 14, readAheadMin - 13, 16_000, largeFrame, readAheadMax - 14,
 		readAheadMax, growStep - 10, growStep - 9, 2*growStep - 10, 5 << 20}
 	for _, step := range []int{7, 4096, 1 << 30} {
 		c := s.dial(t)
@@ -78,7 +78,7 @@ func TestFrameSizes(t *testing.T) {
 
 func TestBodyIsGoneAfterHandle(t *testing.T) {
 	frames := slices.Concat(request(1, []byte("one")), request(2, []byte("two")), []byte{0, 0})
-	in := input{buf: append(GetBuffer(100), frames...)}
+	in := input{memory: newBudget(1, NewMetrics(nil).memory), buf: append(GetBuffer(100), frames...)}
 	var bodies [][]byte
 	for range 2 {
 		frame, length, err := in.next(1000)
@@ -129,12 +129,12 @@ func TestMemoryBudgetHoldsReadersBack(t *testing.T) {
 		handling <- r.CorrelationID
 		<-finish
 		r.ReplyBytes(response(r.CorrelationID, nil))
-	}), Options{MemoryBytes: 150_000})
+	}), Options{MemoryBytes: 1_500_000})
 	var clients []*testClient
 	for i := range int32(3) {
 		c := s.dial(t)
 		clients = append(clients, c)
-		c.send(request(i, make([]byte, 100_000)))
+		c.send(request(i, make([]byte, 1_000_000)))
 	}
 	wait(t, "the first frame", handling)
 	eventually(t, "two wait", func() bool {
@@ -388,6 +388,55 @@ func TestBudgetOrder(t *testing.T) {
 	if !b.try(1000) {
 		t.Error("a claim larger than the budget must pass when it is alone")
 	}
+}
+
+func TestReadAheadStaysWithinItsShare(t *testing.T) {
+	b := newBudget(4*readAheadMax, NewMetrics(nil).memory)
+	in := input{memory: b, ahead: readAheadMax}
+	var bufs [][]byte
+	for i, want := range []int{readAheadMax, readAheadMax, readAheadMin, readAheadMin} {
+		bufs = append(bufs, in.take())
+		if got := len(bufs[i]); got != want {
+			t.Errorf("buffer %d has %d bytes, want %d", i, got, want)
+		}
+	}
+	if !b.try(2 * readAheadMax) {
+		t.Error("reading ahead left nothing to large frames")
+	}
+	b.release(2 * readAheadMax)
+	for _, buf := range bufs {
+		in.give(buf)
+	}
+	if b.used != 0 {
+		t.Error(b.used, "bytes were not given back")
+	}
+}
+
+func TestReadAheadAdapts(t *testing.T) {
+	in := input{memory: newBudget(1<<30, NewMetrics(nil).memory), ahead: readAheadMin}
+	came := func(n int) {
+		in.buf = in.take()[:n]
+		in.adapt()
+		in.drop()
+	}
+	for _, want := range []int{16 << 10, 64 << 10, readAheadMax, readAheadMax} {
+		if came(in.ahead); in.ahead != want {
+			t.Errorf("after a full buffer the next has %d bytes, want %d", in.ahead, want)
+		}
+	}
+	if came(readAheadMin + 1); in.ahead != readAheadMax {
+		t.Error("it shrank although more came than the smallest holds")
+	}
+	if came(readAheadMin); in.ahead != readAheadMin {
+		t.Error("it did not shrink")
+	}
+	in.ahead = readAheadMax
+	in.buf = append(in.take()[:0], request(1, make([]byte, 1000))...)
+	in.begin(largeFrame+1, largeFrame+1)
+	if in.ahead != readAheadMin {
+		t.Error("it did not shrink for a large frame")
+	}
+	in.release()
 }
 
 // Idle connections hold no buffer.

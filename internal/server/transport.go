@@ -4,8 +4,8 @@ import "net"
 
 // transport moves the bytes of one connection.
 type transport interface {
-	// wait reads the first bytes that come into a pooled buffer of this size.
-	wait(size int) ([]byte, error)
+	// wait reads the first bytes that come into a buffer of the connection's input.
+	wait() ([]byte, error)
 	// read reads into p what is there, at least one byte.
 	read(p []byte) (int, error)
 	// send writes o, from where it is. With errWouldBlock the rest stays in o.
@@ -22,11 +22,11 @@ type plain struct {
 
 func (t *plain) sendfiles() bool { return false }
 
-func (t *plain) wait(size int) ([]byte, error) {
-	buf := GetBuffer(size)
-	n, err := t.read(buf[:cap(buf)])
+func (t *plain) wait() ([]byte, error) {
+	buf := t.conn.in.take()
+	n, err := t.read(buf)
 	if n == 0 {
-		PutBuffer(buf)
+		t.conn.in.give(buf)
 		return nil, err
 	}
 	return buf[:n], nil

@@ -29,8 +29,8 @@ type raw struct {
 	rc       syscall.RawConn
 	readable func(fd uintptr) bool // tryRead, made once
 
-	// The read in progress. With a size, buf is taken from the pool once there is something to read.
-	size int
+	// The read in progress. When idle, buf is taken once there is something to read.
+	idle bool
 	buf  []byte
 	n    int
 	err  error
@@ -38,11 +38,11 @@ type raw struct {
 
 func (t *raw) sendfiles() bool { return true }
 
-func (t *raw) wait(size int) ([]byte, error) {
-	t.size = size
+func (t *raw) wait() ([]byte, error) {
+	t.idle = true
 	_, err := t.do()
 	buf := t.buf
-	t.buf, t.size = nil, 0
+	t.buf, t.idle = nil, false
 	return buf, err
 }
 
@@ -64,20 +64,19 @@ func (t *raw) do() (int, error) {
 // tryRead is false when there is nothing to read yet.
 func (t *raw) tryRead(fd uintptr) bool {
 	buf := t.buf
-	if t.size > 0 {
-		buf = GetBuffer(t.size)
-		buf = buf[:cap(buf)]
+	if t.idle {
+		buf = t.conn.in.take()
 	}
 	n, err := retry(func() (int, error) { return syscall.Read(int(fd), buf) })
 	switch {
 	case n > 0:
 		t.n = n
-		if t.size > 0 {
+		if t.idle {
 			t.buf = buf[:n]
 		}
 		return true
-	case t.size > 0:
-		PutBuffer(buf)
+	case t.idle:
+		t.conn.in.give(buf)
 	}
 	switch err {
 	case nil:
