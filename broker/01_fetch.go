@@ -20,8 +20,7 @@ import (
 // that only followers send are read over. There are no aborted transactions yet; read_committed stops at the last stable
 // offset. The preferred read replica and the node endpoints (KIP-951) make no sense for one node.
 //
-// Differs from Kafka: an unknown isolation level is INVALID_REQUEST for every partition, where Kafka answers -1; an error
-// of any partition ends the wait, where Kafka lets an unknown topic wait for the others.
+// Differs from Kafka: an unknown isolation level is INVALID_REQUEST for every partition, where Kafka answers -1.
 //
 // By version: 5 log_start_offset; 7 sessions (KIP-227); 9 leader epochs (KIP-320); 10 zstd (KIP-110); 11 rack;
 // 12 flexible, last_fetched_epoch and diverging_epoch (KIP-595); 13 topic ids (KIP-516); 15 replica_state as a tag
@@ -47,12 +46,10 @@ func fetch(b *Broker, r *server.Request) {
 	} else if err := f.enter(&b.fetchSessions, forgotten); err != nil {
 		f.code, f.parts = err.Code, nil
 	}
-	f.resolve()
-	wait := f.wait
-	if len(f.parts) == 0 {
-		wait = 0
+	if !f.resolve() {
+		f.wait = 0
 	}
-	await(f, wait)
+	await(f, f.wait)
 }
 
 // fetchCall is one request.
@@ -129,7 +126,11 @@ func (f *fetchCall) flexible() bool  { return f.req.Version >= 12 }
 func (f *fetchCall) byTopicID() bool { return f.req.Version >= 13 }
 func (f *fetchCall) sources() int    { return len(f.parts) }
 func (f *fetchCall) committed() bool { return f.isolation == 1 }
-func (p *fetchPart) dueAlone() bool  { return p.code != 0 || p.diverges }
+
+// dueAlone tells whether what was found ends the wait (B of park.go). What was refused before looking does not, as in
+// Kafka: a client that goes on to ask for a topic that is gone would turn the long polls of its other topics into a busy
+// loop.
+func (p *fetchPart) dueAlone() bool { return p.code != 0 && p.refused == 0 || p.diverges }
 
 func (f *fetchCall) source(i int) watchable {
 	if f.parts[i].log == nil {
@@ -159,8 +160,8 @@ func (f *fetchCall) refuse() {
 	}
 }
 
-// resolve finds the topics and the partitions' logs.
-func (f *fetchCall) resolve() {
+// resolve finds the partitions' logs and tells whether there is one to wait for.
+func (f *fetchCall) resolve() (waits bool) {
 	for i := range f.parts {
 		p := &f.parts[i]
 		t := &f.topics[p.topic]
@@ -170,12 +171,13 @@ func (f *fetchCall) resolve() {
 			p.refused = t.code
 		default:
 			if l := t.topic.partition(p.partition); l != nil {
-				p.log = l
+				p.log, waits = l, true
 			} else {
 				p.refused = errUnknownTopic.Code
 			}
 		}
 	}
+	return waits
 }
 
 // lookUp finds a topic as a client names it. known is the name that an id had when it was last looked up: it tells a

@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"sluice/kproto"
 	"sluice/log"
 )
 
@@ -70,6 +71,25 @@ func TestFetchIsWokenByDeletion(t *testing.T) {
 		r.drop(x)
 		if p := fetched(w.receive(q))[0]; p.ErrorCode != code {
 			t.Errorf("v%d: %+v", version, p)
+		}
+	}
+}
+
+// An unknown topic is answered at once when it is alone, and with the others when there are others.
+func TestFetchUnknownTopicWaits(t *testing.T) {
+	r := newRig(t, nil)
+	x, unknown := r.topic("a", 1, nil), &topic{name: "b", id: kproto.TopicID{1}}
+	w := r.dial()
+	for version, code := range map[int16]int16{12: 3, 13: 100} {
+		if p := fetched(w.receive(parkedFetch(w, version, 1, at(unknown, 0, 0))))[0]; p.ErrorCode != code {
+			t.Errorf("v%d alone: %+v", version, p)
+		}
+		o, err := x.partition(0).Offsets()
+		check(t, err)
+		q := parkedFetch(w, version, 1, at(unknown, 0, 0), at(x, 0, o.High))
+		r.fill(x.partition(0), 1, 10)
+		if ps := fetched(w.receive(q)); ps[0].ErrorCode != code || len(ps[1].RecordBatches) == 0 {
+			t.Errorf("v%d with others: %+v", version, ps)
 		}
 	}
 }
