@@ -35,9 +35,11 @@ type Dir struct {
 	logger *slog.Logger
 	lock   interface{ Close() error }
 	clean  bool // the last stop was clean: files are as they were closed
-	epoch  atomic.Int32
-	slots  *slots
-	syncer *syncer
+	// recovered: no partition on disk is as an unclean stop left it. Without that a clean mark would be a lie.
+	recovered atomic.Bool
+	epoch     atomic.Int32
+	slots     *slots
+	syncer    *syncer
 
 	mu     sync.Mutex
 	logs   map[string]*Log // by directory name; a deleted partition's place is free again
@@ -101,6 +103,7 @@ func (d *Dir) takeCleanMark() error {
 		return storageError("remove clean shutdown mark", err)
 	}
 	d.clean = true
+	d.recovered.Store(true)
 	return nil
 }
 
@@ -110,12 +113,18 @@ func (d *Dir) sweep() error {
 	if err != nil {
 		return storageError("list data directory", err)
 	}
+	partitions := false
 	for _, e := range entries {
+		_, _, named := parsePartitionDir(e.Name())
+		partitions = partitions || named && e.IsDir()
 		if e.IsDir() && strings.HasSuffix(e.Name(), deleteSuffix) {
 			if err := vfs.RemoveAll(d.fs, filepath.Join(d.path, e.Name())); err != nil {
 				d.logger.Warn("deleted partition's files remain", "directory", e.Name(), "error", err)
 			}
 		}
+	}
+	if !partitions {
+		d.recovered.Store(true)
 	}
 	return nil
 }
@@ -172,7 +181,8 @@ func (d *Dir) Partitions() ([]Found, error) {
 	return found, nil
 }
 
-// Recover opens every registered partition that has files, in parallel, if the last stop was not clean.
+// Recover opens every registered partition that has files, in parallel, if the last stop was not clean. Call it when all are
+// registered: after it, Close may say that the stop was clean.
 func (d *Dir) Recover(ctx context.Context) error {
 	if d.clean {
 		return nil
@@ -195,6 +205,7 @@ func (d *Dir) Recover(ctx context.Context) error {
 			return ctx.Err()
 		}
 	}
+	d.recovered.Store(true)
 	return nil
 }
 
@@ -253,7 +264,7 @@ func (d *Dir) discard(path string, id kproto.TopicID) error {
 }
 
 // Close syncs everything, writes what a quick start needs, marks the directory clean and releases the lock. If something could not be
-// made durable the mark is left out, so that the next start recovers.
+// made durable, or an unclean stop was not recovered from, the mark is left out, so that the next start recovers.
 func (d *Dir) Close(ctx context.Context) error {
 	d.mu.Lock()
 	if d.closed {
@@ -272,7 +283,7 @@ func (d *Dir) Close(ctx context.Context) error {
 	if err := d.slots.close(); err != nil && failed == nil {
 		failed = err
 	}
-	if failed == nil {
+	if failed == nil && d.recovered.Load() {
 		failed = d.writeCleanMark()
 	}
 	if err := d.lock.Close(); err != nil && failed == nil {
