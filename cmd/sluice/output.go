@@ -10,7 +10,7 @@ import (
 
 // outputFlag chooses between a table for people and JSON for programs.
 type outputFlag struct {
-	Output string `short:"o" enum:"table,json" default:"table" placeholder:"table|json" help:"How to print: table or json."`
+	Output string `short:"o" enum:"table,json" default:"table" env:"SLUICE_OUTPUT" placeholder:"table|json" help:"How to print: table or json."`
 }
 
 // print writes v as indented JSON, or calls table with a writer that aligns tab-separated columns.
