@@ -113,11 +113,10 @@ func (b *Broker) serveTopic(w http.ResponseWriter, r *http.Request) {
 }
 
 func (t *topic) partitionJSON(i int32) partitionJSON {
-	p := partitionJSON{Partition: i}
-	l := t.partition(i)
+	p := partitionJSON{Partition: i, Epoch: -1}
+	l := t.used(i)
 	if l == nil {
-		p.Error = "the topic was deleted"
-		return p
+		return p // nothing was ever written
 	}
 	o, err := l.Offsets()
 	if err == nil {

@@ -256,10 +256,13 @@ func TestProduceToDeletedTopic(t *testing.T) {
 	w.send(13, q)
 	waitFor(t, func() bool { o, _ := l.Offsets(); return o.End == 2 })
 	r.b.topics.remove(x.id)
-	check(t, r.b.dir.Delete(l))
+	deleted := make(chan error, 1)
+	go func() { deleted <- r.b.dir.Delete(l) }() // waits for the sync that is under way; the producer does not
 	if p := w.receive(q).(*kmsg.ProduceResponse).Topics[0].Partitions[0]; p.ErrorCode != 100 || p.BaseOffset != -1 {
 		t.Errorf("%+v", p)
 	}
+	r.gate.open()
+	check(t, <-deleted)
 }
 
 // Replies leave in the order of the requests although the last one is ready first.

@@ -150,26 +150,39 @@ func (t *topic) partitions() int32     { return t.state.Load().raw.Partitions }
 func (t *topic) config() *config.Topic { return t.state.Load().config }
 func (t *topic) raw() catalog.Topic    { return t.state.Load().raw }
 
+// partitionNumbers are 0 to the last one.
+func (t *topic) partitionNumbers() []int32 {
+	all := make([]int32, t.partitions())
+	for i := range all {
+		all[i] = int32(i)
+	}
+	return all
+}
+
 // partition gives nil when there is no such partition (any more).
 func (t *topic) partition(i int32) *log.Log {
-	t.mu.RLock()
-	var l *log.Log
-	ok := i >= 0 && int(i) < len(t.logs) && !t.gone
-	if ok {
-		l = t.logs[i]
-	}
-	t.mu.RUnlock()
-	if l != nil || !ok {
+	if l := t.used(i); l != nil {
 		return l
 	}
 	return t.open(i)
+}
+
+// used gives the log of a partition if this run has it already. One that it does not have holds nothing: Start opens every
+// partition that has files.
+func (t *topic) used(i int32) *log.Log {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if i < 0 || int(i) >= len(t.logs) || t.gone {
+		return nil
+	}
+	return t.logs[i]
 }
 
 // open makes the log of a partition that was not used before in this run.
 func (t *topic) open(i int32) *log.Log {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.gone {
+	if i < 0 || int(i) >= len(t.logs) || t.gone {
 		return nil
 	}
 	if t.logs[i] == nil {
