@@ -106,6 +106,10 @@ func (m *metadataCall) byName(name string) {
 		m.add(m.failure(&name, kproto.TopicID{}, errUnknownTopic))
 		return
 	}
+	if len(m.missing) == maxNewTopics {
+		m.add(m.failure(&name, kproto.TopicID{}, errTooManyTopics))
+		return
+	}
 	m.missing, m.at = append(m.missing, name), append(m.at, len(m.resp.Topics))
 	m.add(kmsg.NewMetadataResponseTopic()) // filled by created
 }

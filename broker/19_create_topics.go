@@ -17,6 +17,8 @@ import (
 // The one node can hold one replica. A larger factor gets INVALID_REPLICATION_FACTOR as in Kafka, unless
 // sluice.replication.factor.clamp makes it 1.
 //
+// A request may name maxNewTopics; more are refused with POLICY_VIOLATION, as in Kafka.
+//
 //	v4  -1 for partitions and factor means the broker's defaults (KIP-464)
 //	v5  counts and all settings in the answer (KIP-525)
 //	v7  topic ids
@@ -29,6 +31,9 @@ func (b *Broker) createTopics(c *call, q *kmsg.CreateTopicsRequest) {
 	for i := range q.Topics {
 		rt := &q.Topics[i]
 		switch n := times[rt.Topic]; {
+		case len(times) > maxNewTopics && n > 0:
+			m.fail(rt.Topic, errTooManyTopics)
+			times[rt.Topic] = 0
 		case n == 1:
 			m.add(rt)
 		case n > 1:
@@ -46,6 +51,12 @@ func (b *Broker) createTopics(c *call, q *kmsg.CreateTopicsRequest) {
 	})
 }
 
+// maxNewTopics is how many topics one request can make: each one's answer tells all its settings, some kilobytes. Kafka
+// has the same limit, of partitions.
+const maxNewTopics = 10_000
+
+var errTooManyTopics = kproto.Errorf(kproto.PolicyViolation, "One request can make at most %d topics.", maxNewTopics)
+
 // creation is one CreateTopics request under way.
 type creation struct {
 	b    *Broker
@@ -54,6 +65,8 @@ type creation struct {
 	// topics are those that the catalog decides on, and where their answers go.
 	topics []catalog.NewTopic
 	at     []int
+	// plain is shared by the answers of all topics without settings of their own.
+	plain []kmsg.CreateTopicsResponseTopicConfig
 }
 
 func (m *creation) add(rt *kmsg.CreateTopicsRequestTopic) {
@@ -95,10 +108,20 @@ func (m *creation) finish(validateOnly bool, results []catalog.TopicResult, err 
 		}
 		if m.c.Version >= 5 {
 			x.NumPartitions, x.ReplicationFactor = m.topics[i].Partitions, 1
-			x.Configs = m.b.createdConfigs(m.topics[i].Config)
+			x.Configs = m.configs(m.topics[i].Config)
 		}
 	}
 	m.c.answer(m.resp)
+}
+
+func (m *creation) configs(own map[string]string) []kmsg.CreateTopicsResponseTopicConfig {
+	if len(own) > 0 {
+		return m.b.createdConfigs(own)
+	}
+	if m.plain == nil {
+		m.plain = m.b.createdConfigs(nil)
+	}
+	return m.plain
 }
 
 func (b *Broker) createdConfigs(own map[string]string) []kmsg.CreateTopicsResponseTopicConfig {

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -192,5 +193,28 @@ func TestReplicationFactorClamp(t *testing.T) {
 	}
 	if got := c.create(7, false, createEntry("b", 1, 0))[0]; got.ErrorCode != 38 {
 		t.Errorf("no replicas with the clamp: %+v", got)
+	}
+}
+
+// A request that would make more topics than one may is refused, with one answer a topic.
+func TestTooManyNewTopics(t *testing.T) {
+	c := startNode(t, nil).dial()
+	names := make([]string, maxNewTopics+1)
+	topics := make([]kmsg.CreateTopicsRequestTopic, len(names))
+	for i := range topics {
+		names[i] = fmt.Sprintf("t%05d", i)
+		topics[i] = createEntry(names[i], 1, 1)
+	}
+	got := c.create(5, true, topics...)
+	if len(got) != len(topics) || got[0].ErrorCode != 44 || got[maxNewTopics].ErrorCode != 44 {
+		t.Errorf("CreateTopics: %d answers, the first %+v", len(got), got[0])
+	}
+	got = c.create(5, true, topics[1:]...)
+	if len(got) != maxNewTopics || got[0].ErrorCode != 0 || len(got[0].Configs) == 0 {
+		t.Errorf("CreateTopics of as many as may be: %d answers, the first %+v", len(got), got[0])
+	}
+	described := c.describe(9, true, names...)
+	if len(described) != len(names) || described[0].ErrorCode != 0 || described[maxNewTopics].ErrorCode != 44 {
+		t.Errorf("Metadata: %d answers, the last %+v", len(described), described[len(described)-1])
 	}
 }

@@ -17,23 +17,60 @@ import (
 // Of the broker's loggers there is one, root, and its level is not changed through Kafka's protocol. Client metrics subscriptions and groups have no
 // settings yet.
 //
+// A resource that is named twice is refused, and an answer holds maxDescribedConfigs settings, so that a small request cannot
+// ask for gigabytes.
+//
 //	v3  types and documentation
 func (b *Broker) describeConfigs(c *call, q *kmsg.DescribeConfigsRequest) {
 	resp := kmsg.NewPtrDescribeConfigsResponse()
 	resp.Resources = make([]kmsg.DescribeConfigsResponseResource, len(q.Resources))
+	d := description{b: b, q: q, left: maxDescribedConfigs, seen: map[resourceKey]bool{}}
 	for i := range q.Resources {
 		rr, x := &q.Resources[i], &resp.Resources[i]
-		x.Default()
 		x.ResourceType, x.ResourceName = rr.ResourceType, rr.ResourceName
-		entries, err := b.describeResource(catalog.ResourceType(rr.ResourceType), rr.ResourceName)
+		var err error
+		x.Configs, err = d.resource(rr)
 		x.ErrorCode, x.ErrorMessage = c.fail(err)
-		for _, e := range entries {
-			if len(rr.ConfigNames) == 0 || slices.Contains(rr.ConfigNames, e.Name) {
-				x.Configs = append(x.Configs, describedConfig(e, q))
-			}
-		}
 	}
 	c.answer(resp)
+}
+
+// maxDescribedConfigs is how many settings one answer tells, at some hundred bytes each: those of 20,000 topics.
+const maxDescribedConfigs = 1_000_000
+
+var errTooManyConfigs = kproto.Errorf(kproto.PolicyViolation, "One request can describe at most %d configs.", maxDescribedConfigs)
+
+// description is one DescribeConfigs request under way.
+type description struct {
+	b    *Broker
+	q    *kmsg.DescribeConfigsRequest
+	left int // settings that the answer still has room for
+	seen map[resourceKey]bool
+}
+
+func (d *description) resource(rr *kmsg.DescribeConfigsRequestResource) ([]kmsg.DescribeConfigsResponseResourceConfig, error) {
+	key := resourceKey{catalog.ResourceType(rr.ResourceType), rr.ResourceName}
+	if d.seen[key] {
+		return nil, errResourceTwice
+	}
+	d.seen[key] = true
+	if d.left == 0 {
+		return nil, errTooManyConfigs
+	}
+	entries, err := d.b.describeResource(key.typ, key.name)
+	if len(rr.ConfigNames) > 0 {
+		entries = slices.DeleteFunc(entries, func(e config.Entry) bool { return !slices.Contains(rr.ConfigNames, e.Name) })
+	}
+	if len(entries) > d.left {
+		d.left = 0
+		return nil, errTooManyConfigs
+	}
+	d.left -= len(entries)
+	configs := make([]kmsg.DescribeConfigsResponseResourceConfig, len(entries))
+	for i, e := range entries {
+		configs[i] = describedConfig(e, d.q)
+	}
+	return configs, err
 }
 
 func (b *Broker) describeResource(typ catalog.ResourceType, name string) ([]config.Entry, error) {

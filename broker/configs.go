@@ -26,12 +26,15 @@ type resourceKey struct {
 	name string
 }
 
+var errResourceTwice = kproto.Errorf(kproto.InvalidRequest, "Each resource must appear at most once.")
+
 // alteration is one AlterConfigs or IncrementalAlterConfigs request under way. Resources stand or fall by themselves.
 type alteration struct {
 	c       *call
 	times   map[resourceKey]int
 	changes []catalog.ConfigChange
-	at      []int // place in the answer of each change
+	at      []int                              // place in the answer of each change
+	base    map[config.Scope]map[string]string // by name; see inherited
 }
 
 // op is one entry of a request, incremental or not.
@@ -52,14 +55,14 @@ func (a *alteration) seen(typ int8, name string) {
 func (a *alteration) add(place int, typ int8, name string, replace bool, ops []op) error {
 	key := resourceKey{catalog.ResourceType(typ), name}
 	if a.times[key] > 1 {
-		return kproto.Errorf(kproto.InvalidRequest, "Each resource must appear at most once.")
+		return errResourceTwice
 	}
 	scope, err := a.c.b.alterable(key)
 	if err != nil {
 		return err
 	}
 	change := catalog.ConfigChange{Type: key.typ, Name: name, Replace: replace}
-	if change.Ops, err = a.c.b.checkOps(scope, ops); err != nil {
+	if change.Ops, err = a.checkOps(scope, ops); err != nil {
 		return err
 	}
 	a.changes, a.at = append(a.changes, change), append(a.at, place)
@@ -104,7 +107,7 @@ func (b *Broker) alterable(r resourceKey) (config.Scope, error) {
 }
 
 // checkOps checks the operations on one resource, all or nothing.
-func (b *Broker) checkOps(scope config.Scope, ops []op) ([]catalog.ConfigOp, error) {
+func (a *alteration) checkOps(scope config.Scope, ops []op) ([]catalog.ConfigOp, error) {
 	out := make([]catalog.ConfigOp, len(ops))
 	seen := map[string]bool{}
 	for i, o := range ops {
@@ -118,26 +121,37 @@ func (b *Broker) checkOps(scope config.Scope, ops []op) ([]catalog.ConfigOp, err
 		seen[name] = true
 		out[i] = catalog.ConfigOp{Op: o.kind, Key: name, Value: o.value}
 		if o.kind == catalog.OpAppend || o.kind == catalog.OpSubtract {
-			out[i].Default = b.inherited(scope, name)
+			out[i].Default = a.inherited(scope, name)
 		}
 	}
 	return out, nil
 }
 
 // inherited is the value that a setting has while the resource itself does not set it.
-func (b *Broker) inherited(scope config.Scope, name string) string {
+func (a *alteration) inherited(scope config.Scope, name string) string {
+	if a.base[scope] == nil {
+		if a.base == nil {
+			a.base = map[config.Scope]map[string]string{}
+		}
+		a.base[scope] = a.c.b.inherited(scope)
+	}
+	return a.base[scope][name]
+}
+
+func (b *Broker) inherited(scope config.Scope) map[string]string {
 	layers := b.settings.Load().layers
 	describe := config.DescribeTopic
 	if scope == config.ScopeBroker {
 		describe = config.DescribeBroker
 		layers.Dynamic, layers.DynamicDefault = nil, nil
 	}
+	values := map[string]string{}
 	for _, e := range describe(layers) {
-		if e.Name == name && e.Value != nil {
-			return *e.Value
+		if e.Value != nil {
+			values[e.Name] = *e.Value
 		}
 	}
-	return ""
+	return values
 }
 
 // checkOp gives the canonical name of the key. Broker settings that need a restart are refused, as in Kafka.

@@ -343,3 +343,26 @@ func TestInternalTopicsAreAlwaysFsynced(t *testing.T) {
 		}
 	}
 }
+
+// A small request cannot ask for the same thing a million times.
+func TestDescribeConfigsIsBounded(t *testing.T) {
+	n := startNode(t, nil)
+	c := n.dial()
+	c.mustCreate("a")
+	req := kmsg.NewPtrDescribeConfigsRequest()
+	r := kmsg.NewDescribeConfigsRequestResource()
+	r.ResourceType, r.ResourceName = typeTopic, "a"
+	req.Resources = append(req.Resources, r, r)
+	got := do[*kmsg.DescribeConfigsResponse](c, req, 4).Resources
+	if len(got) != 2 || got[0].ErrorCode != 0 || got[1].ErrorCode != 42 || len(got[1].Configs) != 0 {
+		t.Errorf("named twice: %+v", got)
+	}
+	d := description{b: n.Broker, q: req, left: len(got[0].Configs), seen: map[resourceKey]bool{}}
+	if configs, err := d.resource(&r); err != nil || len(configs) != len(got[0].Configs) {
+		t.Errorf("as many as there is room for: %d, %v", len(configs), err)
+	}
+	r.ResourceType, r.ResourceName = typeBroker, "1"
+	if configs, err := d.resource(&r); err != errTooManyConfigs || configs != nil {
+		t.Errorf("no room: %d, %v", len(configs), err)
+	}
+}
