@@ -93,3 +93,32 @@ func client(t *testing.T, b *Broker, opts ...kgo.Opt) *kgo.Client {
 	t.Cleanup(c.Close)
 	return c
 }
+
+func BenchmarkStartInMemory(b *testing.B) {
+	for b.Loop() {
+		x, err := Start(Options{InMemory: true})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		if err := x.Close(); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+}
+
+func BenchmarkStartOnDisk(b *testing.B) {
+	dir := b.TempDir()
+	for i := 0; b.Loop(); i++ {
+		x, err := Start(Options{DataDir: filepath.Join(dir, fmt.Sprint(i))})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		if err := x.Close(); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+}

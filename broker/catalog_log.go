@@ -12,8 +12,8 @@ import (
 // The catalog's log. It is an ordinary partition log, and the one topic that no client ever sees.
 const catalogTopic = "__sluice_catalog"
 
-// catalogTopicID is fixed: the catalog is what tells all other ids, so it cannot tell its own. The bytes read "sluice-catalog-0".
-var catalogTopicID = kproto.TopicID([]byte("sluice-catalog-0"))
+// catalogTopicID is fixed: the catalog is what tells all other ids, so it cannot tell its own.
+var catalogTopicID = log.ReservedID
 
 // replayBytes is read of the catalog at a time.
 const replayBytes = 1 << 20
