@@ -12,8 +12,9 @@ type Plan struct {
 	Sockets bool     // count calls on sockets too
 	When    int      // the N-th counted call, from 1, is the one; 0: count only
 	Errno   syscall.Errno
-	Sticky  bool // every call from the N-th on
-	Kill    bool // SIGKILL before the call is carried out; otherwise it fails with Errno
+	Sticky  bool   // every call from the N-th on
+	Mark    string // a file that is made when the first call fails, before the process learns of it; "": none
+	Kill    bool   // SIGKILL before the call is carried out; otherwise it fails with Errno
 }
 
 // Result is how the process ended and what was counted.

@@ -112,6 +112,7 @@ func (t *tracer) call(pid int) {
 	t.result.Hits++
 	if t.result.Hits == 1 {
 		t.result.Hit = fmt.Sprintf("%s number %d on %s", name, t.counted, target)
+		t.mark()
 	}
 	if t.plan.Kill {
 		_ = unix.Kill(t.leader, unix.SIGKILL)
@@ -120,6 +121,15 @@ func (t *tracer) call(pid int) {
 	regs.Orig_rax = ^uint64(0) // no call: the kernel skips it and returns what stands in rax
 	regs.Rax = uint64(-int64(t.plan.Errno))
 	_ = unix.PtraceSetRegs(pid, &regs)
+}
+
+func (t *tracer) mark() {
+	if t.plan.Mark == "" {
+		return
+	}
+	if err := os.WriteFile(t.plan.Mark, nil, 0o600); err != nil {
+		fmt.Fprintln(os.Stderr, "ptrace: mark:", err)
+	}
 }
 
 func (t *tracer) counts(target string) bool {

@@ -101,7 +101,11 @@ func TestFailsCalls(t *testing.T) {
 		sticky bool
 		failed int
 	}{{1, false, 1}, {50, false, 1}, {total, false, 1}, {50, true, total - 49}, {1, true, total}, {total + 1, true, 0}} {
-		r, data := traced(t, Plan{When: c.when, Sticky: c.sticky, Errno: syscall.EIO})
+		mark := filepath.Join(t.TempDir(), "mark")
+		r, data := traced(t, Plan{When: c.when, Sticky: c.sticky, Errno: syscall.EIO, Mark: mark})
+		if _, err := os.Stat(mark); (err == nil) != (c.failed > 0) {
+			t.Errorf("%+v: mark: %v", c, err)
+		}
 		if r.Exit != c.failed&0xff || r.Hits != c.failed || written(data) != total-c.failed {
 			t.Errorf("%+v: %+v, %d bytes written", c, r, written(data))
 		}

@@ -31,6 +31,7 @@ type place struct{ dir string }
 
 func (p place) data() string   { return filepath.Join(p.dir, "data") }
 func (p place) ready() string  { return filepath.Join(p.dir, "ready") }
+func (p place) mark() string   { return filepath.Join(p.dir, "failed") }
 func (p place) stderr() string { return filepath.Join(p.dir, "stderr") }
 
 // process is a running broker.

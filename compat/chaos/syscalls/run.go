@@ -36,8 +36,8 @@ func (p point) String() string {
 }
 
 // plan is what is left of the point for a life that begins after so many calls.
-func (p point) plan(root string, before int) *ptrace.Plan {
-	plan := &ptrace.Plan{Calls: []string{p.call}, Under: root, Sockets: p.action == actionKill, When: p.n - before, Sticky: p.sticky, Kill: p.action == actionKill}
+func (p point) plan(at place, before int) *ptrace.Plan {
+	plan := &ptrace.Plan{Calls: []string{p.call}, Under: at.dir, Mark: at.mark(), Sockets: p.action == actionKill, When: p.n - before, Sticky: p.sticky, Kill: p.action == actionKill}
 	if p.action == actionCount {
 		plan.Calls, plan.Sockets, plan.When = calls, true, 0
 	}
@@ -114,7 +114,7 @@ func (t *trial) live(l life) error {
 	for _, n := range t.outcome.counts {
 		before += n
 	}
-	b, err := t.place.start(t.bin, t.point.plan(t.place.dir, before))
+	b, err := t.place.start(t.bin, t.point.plan(t.place, before))
 	if b == nil {
 		return err
 	}
@@ -189,14 +189,25 @@ func (t *trial) connect(b *process, tolerant bool) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{world: t.world, conn: c, rng: t.rng, pid: -1, tolerant: tolerant, retries: retriesAfterOneError}
-	if t.point.sticky {
+	s := &session{world: t.world, conn: c, rng: t.rng, pid: -1, tolerant: tolerant, retries: retriesAfterOneError, noAck: never}
+	if t.point.sticky && tolerant {
+		if t.point.call == "pwrite64" || t.point.call == "fdatasync" {
+			s.noAck = t.place.failed
+		}
 		s.retries = retriesWhileAllFails
 	}
 	if err := s.hello(); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return s, nil
+}
+
+func never() bool { return false }
+
+// failed tells whether the first call has failed.
+func (p place) failed() bool {
+	_, err := os.Stat(p.mark())
+	return err == nil
 }
 
 // whileItFails: what is durable can be read although appends fail. Then the disk is healed.
@@ -234,7 +245,7 @@ func (t *trial) whileItFails(s *session, b *process, l life) error {
 
 // afterHealing sees whether the broker goes on without a restart.
 func (t *trial) afterHealing(s *session) error {
-	s.retries = retriesAfterOneError
+	s.retries, s.noAck = retriesAfterOneError, never
 	for name := range t.world.names {
 		tp, n := t.world.current(name)
 		if tp == nil {

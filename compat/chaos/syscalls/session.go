@@ -42,6 +42,7 @@ type session struct {
 
 	tolerant bool // the disk fails: errors are legal answers
 	retries  int
+	noAck    func() bool // no append can be acknowledged any more: what it needs fails for good
 	problems []string
 }
 
@@ -320,10 +321,11 @@ func (s *session) send(work ...[]item) ([]item, error) {
 	for _, items := range work {
 		requests = append(requests, produceRequest(items))
 	}
+	noAck := s.noAck()
 	replies, err := s.conn.all(requests...)
 	var refused []item
 	for i, reply := range replies {
-		refused = append(refused, s.took(work[i], reply.(*kmsg.ProduceResponse))...)
+		refused = append(refused, s.took(work[i], reply.(*kmsg.ProduceResponse), noAck)...)
 	}
 	return refused, err
 }
@@ -346,7 +348,7 @@ func produceRequest(items []item) kmsg.Request {
 }
 
 // took takes a reply in.
-func (s *session) took(items []item, reply *kmsg.ProduceResponse) (refused []item) {
+func (s *session) took(items []item, reply *kmsg.ProduceResponse, noAck bool) (refused []item) {
 	codes := map[string]kmsg.ProduceResponseTopicPartition{}
 	for _, t := range reply.Topics {
 		for _, p := range t.Partitions {
@@ -361,6 +363,9 @@ func (s *session) took(items []item, reply *kmsg.ProduceResponse) (refused []ite
 		case s.expect("Produce of "+i.String(), p.ErrorCode, false):
 			if i.batch.acked && i.batch.offset != p.BaseOffset {
 				s.problem("%v was acknowledged at offset %d, and again at %d", i, i.batch.offset, p.BaseOffset)
+			}
+			if noAck && !i.batch.acked {
+				s.problem("%v was acknowledged while nothing can become durable", i)
 			}
 			i.batch.acked, i.batch.offset = true, p.BaseOffset
 		case i.batch.pid >= 0:
