@@ -221,8 +221,11 @@ func (s *session) goOn() error {
 	}
 	for name := range s.world.names {
 		t, n := s.world.current(name)
-		if t == nil {
-			continue
+		if t == nil { // its next incarnation begins empty
+			if err := s.create(spec{name, doomedParts, nil}); err != nil {
+				return err
+			}
+			t, n = s.world.current(name)
 		}
 		for p := range n {
 			for _, b := range t.part(p).pending() {

@@ -50,6 +50,7 @@ func firstLife(s *session) error {
 			return s.create(spec{"alpha", alphaParts, settings()}, spec{"beta", betaParts, settings("compression.type", "producer")}, spec{"doomed", doomedParts, settings()})
 		},
 		s.initProducer,
+		func() error { return s.fleeting("fleeting") },
 		s.rounds(7),
 		func() error { return s.configure("alpha", "retention.ms", "86400001") },
 		func() error { return s.configure("beta", "max.message.bytes", "500000") },

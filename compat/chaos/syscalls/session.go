@@ -42,6 +42,7 @@ type session struct {
 
 	tolerant bool // the disk fails: errors are legal answers
 	retries  int
+	late     bool        // the topic is being deleted: it may be gone
 	noAck    func() bool // no append can be acknowledged any more: what it needs fails for good
 	problems []string
 }
@@ -164,11 +165,8 @@ func (s *session) create(specs ...spec) error {
 
 func (s *session) delete(name string) error {
 	_, err := s.again(func(retry bool) (bool, error) {
-		r := kmsg.NewPtrDeleteTopicsRequest()
-		r.SetVersion(5)
-		r.TopicNames, r.TimeoutMillis = []string{name}, adminTimeoutMillis
 		ack := s.world.change(name, func(version) version { return version{} })
-		p, err := one[*kmsg.DeleteTopicsResponse](s.conn, r)
+		p, err := one[*kmsg.DeleteTopicsResponse](s.conn, deleteRequest(name))
 		if err != nil || !s.expect("DeleteTopics "+name, p.Topics[0].ErrorCode, retry, codeUnknownTopic) {
 			return false, err
 		}
@@ -176,6 +174,13 @@ func (s *session) delete(name string) error {
 		return true, nil
 	})
 	return err
+}
+
+func deleteRequest(name string) kmsg.Request {
+	r := kmsg.NewPtrDeleteTopicsRequest()
+	r.SetVersion(5)
+	r.TopicNames, r.TimeoutMillis = []string{name}, adminTimeoutMillis
+	return r
 }
 
 func (s *session) configure(name, key, value string) error {
@@ -360,6 +365,7 @@ func (s *session) took(items []item, reply *kmsg.ProduceResponse, noAck bool) (r
 		switch {
 		case !ok:
 			s.problem("%v is missing in the reply", i)
+		case s.late && p.ErrorCode == codeUnknownTopic:
 		case s.expect("Produce of "+i.String(), p.ErrorCode, false):
 			if i.batch.acked && i.batch.offset != p.BaseOffset {
 				s.problem("%v was acknowledged at offset %d, and again at %d", i, i.batch.offset, p.BaseOffset)
@@ -373,6 +379,29 @@ func (s *session) took(items []item, reply *kmsg.ProduceResponse, noAck bool) (r
 		}
 	}
 	return refused
+}
+
+// fleeting makes a topic, and deletes it while its first record is on its way.
+func (s *session) fleeting(name string) error {
+	if err := s.create(spec{name, 1, nil}); err != nil {
+		return err
+	}
+	items := s.newItems([]target{{name, 0, false}})
+	if len(items) == 0 {
+		return nil // it could not be made
+	}
+	noAck := s.noAck()
+	ack := s.world.change(name, func(version) version { return version{} })
+	replies, err := s.conn.all(produceRequest(items), deleteRequest(name))
+	if len(replies) > 0 {
+		s.late = true
+		s.took(items, replies[0].(*kmsg.ProduceResponse), noAck)
+		s.late = false
+	}
+	if len(replies) > 1 && s.expect("DeleteTopics "+name, replies[1].(*kmsg.DeleteTopicsResponse).Topics[0].ErrorCode, false) {
+		ack()
+	}
+	return err
 }
 
 // resendLast sends the last acknowledged idempotent batch of each partition again: it must be recognized.
