@@ -71,7 +71,8 @@ func (d *deletions) take() []catalog.Topic {
 }
 
 // finishDeletions removes the files of deleted topics that the data path does not know. They are told by the id in them, since
-// there may be a topic of the same name by now.
+// there may be a topic of the same name by now. A directory without an id is the deleted topic's when no other has the name: it was cut
+// short at its first append, and would else be taken for the next topic's of that name.
 func (b *Broker) finishDeletions() error {
 	deleted := b.deletions.take()
 	if len(deleted) == 0 {
@@ -82,11 +83,20 @@ func (b *Broker) finishDeletions() error {
 		return err
 	}
 	byID := map[kproto.TopicID][]log.Found{}
+	nameless := map[string][]log.Found{} // by topic name: those without an id
 	for _, f := range found {
+		if f.ID.IsZero() {
+			nameless[f.Topic] = append(nameless[f.Topic], f)
+			continue
+		}
 		byID[f.ID] = append(byID[f.ID], f)
 	}
 	for _, t := range deleted {
 		files := byID[t.ID]
+		if b.topics.byName(t.Name) == nil {
+			files = append(files, nameless[t.Name]...)
+			delete(nameless, t.Name)
+		}
 		b.removeFiles(t, len(files), func(i int) error { return b.dir.Discard(files[i]) })
 	}
 	return nil

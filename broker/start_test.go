@@ -219,6 +219,34 @@ func TestDeletionIsFinishedAtTheNextStart(t *testing.T) {
 	n.stop()
 }
 
+// A kill between a deletion and its files, before the partition's id was written: the next topic of the name must not take the files for its own.
+func TestDeletionFindsFilesWithoutID(t *testing.T) {
+	var in vfs.Injector
+	disk := vfs.NewMem()
+	n := &node{t: t, logs: &logBook{}, opts: Options{DataDir: "/data", FS: vfs.Inject(disk, &in)}}
+	n.start()
+	c := n.dial()
+	c.mustCreate("a")
+	c.produce("a", 0, "old")
+	in.Add(vfs.Fault{Ops: vfs.OpRename, Path: "/data/a-0", Sticky: true})
+	c.mustDelete("a")
+	n.stop()
+	if err := disk.Remove("/data/a-0/partition.metadata"); err != nil {
+		t.Fatal(err)
+	}
+	in.Heal()
+	n.start()
+	if _, err := disk.Stat("/data/a-0"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the old files after a restart: %v", err)
+	}
+	c = n.dial()
+	c.mustCreate("a")
+	if x := c.produce("a", 0, "new"); x.ErrorCode != 0 || x.BaseOffset != 0 {
+		t.Errorf("produce to the new topic: %+v", x)
+	}
+	n.stop()
+}
+
 // When the catalog's log cannot be written, changes fail with a retriable code, nothing half-done shows, and the broker goes on once the disk does.
 func TestCatalogThatCannotBeWritten(t *testing.T) {
 	var in vfs.Injector
