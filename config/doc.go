@@ -16,3 +16,5 @@
 //
 // The package is pure: it reads no file, no environment and no clock. cmd/sluice passes texts and maps in.
 package config
+
+//go:generate go test -run ^TestDocs$ -rewrite .
