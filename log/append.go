@@ -30,13 +30,13 @@ type Appended struct {
 // Append is stage one for one checked batch. It stamps the batch in place. It never waits for the disk to sync.
 // Errors: ErrTooLarge, ErrOutOfOrderSequence, ErrInvalidProducerEpoch, ErrDamaged, ErrStorage, ErrOffline, ErrDeleted; nothing was appended then.
 func (l *Log) Append(b kproto.Batch, o AppendOptions) (Appended, error) {
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	cfg := l.cfg.Load()
 	if int64(len(b)) > min(cfg.SegmentBytes, maxSegmentBytes) {
 		return Appended{}, fmt.Errorf("%w: %d bytes", ErrTooLarge, len(b))
 	}
-	now := time.Now()
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	if err := l.appendable(); err != nil {
 		return Appended{}, err
 	}
@@ -153,12 +153,12 @@ func (l *Log) segmentFor(b kproto.Batch, cfg *Config, now time.Time) (*segment, 
 	if !mustRoll(seg, b, l.end, cfg, now) {
 		return seg, seg.open(os.O_RDWR)
 	}
-	rolled := sealing{seg, l.copyProducers(cfg, now)}
+	ps := l.copyProducers(cfg, now)
 	next, err := l.addSegment()
 	if err != nil {
 		return nil, err
 	}
-	l.sealing = append(l.sealing, rolled)
+	l.toSeal(seg, ps)
 	return next, nil
 }
 
@@ -169,7 +169,8 @@ func mustRoll(s *segment, b kproto.Batch, end int64, cfg *Config, now time.Time)
 	}
 	age := now.Sub(s.created)
 	if s.firstTime >= 0 {
-		age = time.Duration(min(b.MaxTimestamp()-s.firstTime, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
+		newest := max(b.MaxTimestamp(), s.firstTime) // a client may send any number: no overflow
+		age = time.Duration(min(newest-s.firstTime, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
 	}
 	return s.size+int64(len(b)) > min(cfg.SegmentBytes, maxSegmentBytes) ||
 		age > cfg.SegmentAge ||

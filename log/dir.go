@@ -40,6 +40,7 @@ type Dir struct {
 	epoch     atomic.Int32
 	slots     *slots
 	syncer    *syncer
+	dying     sync.Map // paths of partition directories that Delete is about to rename
 
 	mu     sync.Mutex
 	logs   map[string]*Log // by directory name; a deleted partition's place is free again
@@ -72,17 +73,26 @@ func Open(path string, o Options) (*Dir, error) {
 }
 
 func (d *Dir) open(made []string) error {
-	for _, dir := range made {
-		if err := d.fs.SyncDir(filepath.Dir(dir)); err != nil {
-			return storageError("sync parent of data directory", err)
-		}
-	}
 	if err := d.takeCleanMark(); err != nil {
 		return err
 	}
+	if len(made) == 0 && !d.clean {
+		made = []string{d.path} // a run that was killed may have made it
+	}
+	for _, dir := range made {
+		if err := d.fs.SyncDir(filepath.Dir(dir)); err != nil && !errors.Is(err, os.ErrPermission) {
+			return storageError("sync parent of data directory", err)
+		}
+	}
 	var err error
-	if d.slots, err = openSlots(d.fs, d.path); err != nil {
+	if d.slots, err = openSlots(d.fs, d.path, d.logger); err != nil {
 		return err
+	}
+	if !d.clean {
+		// The last run may have been killed before it synced what we have just read and found.
+		if err := d.slots.settle(); err != nil {
+			return err
+		}
 	}
 	return d.sweep()
 }
@@ -225,6 +235,8 @@ func (d *Dir) all() []*Log {
 // Delete takes the partition out: later calls on it answer ErrDeleted, watchers are woken, and its directory is renamed out of the way durably, then removed.
 // Readers that hold a Range go on reading.
 func (d *Dir) Delete(l *Log) error {
+	d.dying.Store(l.path(), nil) // until it is out of the way, no successor looks at the directory
+	defer d.dying.Delete(l.path())
 	index := l.delete()
 	l.finishSync() // a sync under way writes side files by name: not into the directory of a successor
 	name := partitionDir(l.topic, l.partition)
@@ -236,13 +248,17 @@ func (d *Dir) Delete(l *Log) error {
 	if index >= 0 {
 		d.slots.release(index, slotKey{l.id, l.partition})
 	}
-	return d.discard(filepath.Join(d.path, name), l.id)
+	return d.discard(l.topic, l.partition, l.id)
 }
 
 // Discard removes the directory of a partition whose topic was deleted.
-func (d *Dir) Discard(f Found) error { return d.discard(f.Path, f.ID) }
+func (d *Dir) Discard(f Found) error { return d.discard(f.Topic, f.Partition, f.ID) }
 
-func (d *Dir) discard(path string, id kproto.TopicID) error {
+// maxGoneName keeps the name of a directory on its way out, with its id and suffix, within the 255 bytes of a file name.
+const maxGoneName = 180
+
+func (d *Dir) discard(topic string, partition int32, id kproto.TopicID) error {
+	path := filepath.Join(d.path, partitionDir(topic, partition))
 	found, err := readMetadata(d.fs, path)
 	if there, eerr := vfs.Exists(d.fs, path); eerr == nil && !there {
 		return nil // never written to
@@ -250,7 +266,7 @@ func (d *Dir) discard(path string, id kproto.TopicID) error {
 	if err == nil && found != id {
 		return nil // another incarnation's
 	}
-	gone := fmt.Sprintf("%s.%x%s", path, id, deleteSuffix)
+	gone := filepath.Join(d.path, fmt.Sprintf("%.*s-%d.%x%s", maxGoneName, topic, partition, id, deleteSuffix))
 	if err := d.fs.Rename(path, gone); err != nil {
 		return storageError("rename deleted partition", err)
 	}
@@ -264,7 +280,7 @@ func (d *Dir) discard(path string, id kproto.TopicID) error {
 }
 
 // Close syncs everything, writes what a quick start needs, marks the directory clean and releases the lock. If something could not be
-// made durable, or an unclean stop was not recovered from, the mark is left out, so that the next start recovers.
+// made durable, an unclean stop was not recovered from, or a partition is damaged, the mark is left out, so that the next start recovers.
 func (d *Dir) Close(ctx context.Context) error {
 	d.mu.Lock()
 	if d.closed {
@@ -274,8 +290,11 @@ func (d *Dir) Close(ctx context.Context) error {
 	d.closed = true
 	d.mu.Unlock()
 	var failed error
+	allClean := true
 	for _, l := range d.all() {
-		if err := l.close(ctx); err != nil && failed == nil {
+		clean, err := l.close(ctx)
+		allClean = allClean && clean
+		if err != nil && failed == nil {
 			failed = fmt.Errorf("close %s-%d: %w", l.topic, l.partition, err)
 		}
 	}
@@ -283,7 +302,7 @@ func (d *Dir) Close(ctx context.Context) error {
 	if err := d.slots.close(); err != nil && failed == nil {
 		failed = err
 	}
-	if failed == nil && d.recovered.Load() {
+	if failed == nil && allClean && d.recovered.Load() {
 		failed = d.writeCleanMark()
 	}
 	if err := d.lock.Close(); err != nil && failed == nil {

@@ -112,12 +112,12 @@ func (l *Log) ID() kproto.TopicID { return l.id }
 func (l *Log) Partition() int32   { return l.partition }
 func (l *Log) path() string       { return filepath.Join(l.dir.path, partitionDir(l.topic, l.partition)) }
 
-// SetConfig swaps the settings. A log that becomes fsync syncs what it has.
+// SetConfig swaps the settings. What is not synced is synced: the new mode may never do it, and somebody may be waiting since the old one.
 func (l *Log) SetConfig(c *Config) {
-	l.cfg.Store(c)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.state == stateOpen && c.Durability == Fsync && l.durable < l.end {
+	l.cfg.Store(c)
+	if l.state == stateOpen && l.durable < l.end {
 		l.scheduleSync(true)
 	}
 }

@@ -1,6 +1,7 @@
 package log
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,9 @@ import (
 // maxMetadataFile is far above its two lines.
 const maxMetadataFile = 4096
 
+var errBadMetadata = errors.New(metadataFile + " is damaged")
+
+// readMetadata fails with os.ErrNotExist, errBadMetadata, or an error of the disk.
 func readMetadata(fs vfs.FS, dir string) (kproto.TopicID, error) {
 	data, err := vfs.ReadFile(fs, filepath.Join(dir, metadataFile), maxMetadataFile)
 	if err != nil {
@@ -21,10 +25,14 @@ func readMetadata(fs vfs.FS, dir string) (kproto.TopicID, error) {
 	}
 	for line := range strings.Lines(string(data)) {
 		if v, ok := strings.CutPrefix(strings.TrimSpace(line), "topic_id:"); ok {
-			return kproto.ParseTopicID(strings.TrimSpace(v))
+			id, err := kproto.ParseTopicID(strings.TrimSpace(v))
+			if err != nil {
+				err = fmt.Errorf("%w: %w", errBadMetadata, err)
+			}
+			return id, err
 		}
 	}
-	return kproto.TopicID{}, fmt.Errorf("%s names no topic_id", metadataFile)
+	return kproto.TopicID{}, fmt.Errorf("%w: it names no topic_id", errBadMetadata)
 }
 
 func writeMetadata(fs vfs.FS, dir string, id kproto.TopicID) error {

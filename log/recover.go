@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	iofs "io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +19,28 @@ import (
 //
 // Storage errors leave the log idle, to be tried again; files that are not what they should be take it offline.
 func (l *Log) open() error {
+	if _, dying := l.dir.dying.Load(l.path()); dying {
+		return fmt.Errorf("%w: %s is still being deleted for a topic of the same name", ErrStorage, l.path())
+	}
+	if l.offline != nil && time.Now().Before(l.retry) {
+		return l.offline
+	}
+	err := l.openFiles()
+	if err == nil {
+		l.state, l.offline = stateOpen, nil
+		return nil
+	}
+	l.dropSegments(l.segs)
+	l.segs, l.sealing, l.epochs, l.damage = nil, nil, nil, nil
+	if !errors.Is(err, ErrStorage) {
+		l.goOffline(err)
+		return l.ready()
+	}
+	l.offline, l.retry = err, time.Now().Add(retryGap)
+	return err
+}
+
+func (l *Log) openFiles() error {
 	index, sl, known := l.dir.slots.claim(l.id, l.partition)
 	if known {
 		l.slotIndex, l.start, l.recovery = index, sl.start, sl.recovery
@@ -28,38 +51,76 @@ func (l *Log) open() error {
 		return err
 	}
 	if err := l.checkIdentity(len(bases)); err != nil {
-		return l.refuse(err)
+		return err
+	}
+	if len(bases) > 0 && bases[0] > l.start {
+		if bases, err = l.missingFront(bases, known); err != nil {
+			return err
+		}
 	}
 	if len(bases) == 0 {
 		return l.openEmpty(sl, known)
 	}
-	if err := l.openSegments(bases, sl, known); err != nil {
-		l.dropSegments(l.segs)
-		l.segs = nil
-		if errors.Is(err, ErrStorage) {
-			return err
-		}
-		return l.refuse(err)
-	}
-	l.state = stateOpen
-	return nil
+	return l.openSegments(bases, sl, known)
 }
 
-func (l *Log) refuse(err error) error {
-	l.goOffline(err)
-	return l.ready()
+// missingFront decides about segments that begin above the log's start. A start that moved is durable before a segment below it goes, so this
+// is damage, unless nothing was ever synced here: then a power cut has kept the entries of later segments and lost that of the first.
+func (l *Log) missingFront(bases []int64, known bool) ([]int64, error) {
+	if known {
+		return nil, fmt.Errorf("%w: the log starts at offset %d, and the first segment in %s begins at %d", ErrDamaged, l.start, l.path(), bases[0])
+	}
+	synced, err := l.everSynced()
+	if err != nil {
+		return nil, err
+	}
+	if synced {
+		l.dir.logger.Error("log start is unknown; it is taken from the first segment", "topic", l.topic, "partition", l.partition, "start", bases[0])
+		l.start = bases[0]
+		return bases, nil
+	}
+	for _, base := range bases {
+		if err := l.setAside(newSegment(l.dir.fs, l.path(), base)); err != nil {
+			return nil, err
+		}
+	}
+	if err := l.dir.fs.SyncDir(l.path()); err != nil {
+		return nil, storageError("sync partition directory", err)
+	}
+	return nil, nil
+}
+
+// everSynced tells whether there are files that are written only after a sync of the log and its directory.
+func (l *Log) everSynced() (bool, error) {
+	entries, err := l.dir.fs.ReadDir(l.path())
+	if err != nil {
+		return false, storageError("list partition directory", err)
+	}
+	return slices.ContainsFunc(entries, func(e iofs.DirEntry) bool {
+		suffix := filepath.Ext(e.Name())
+		return e.Name() == epochFile || suffix == indexSuffix || suffix == timeSuffix || suffix == producerSuffix
+	}), nil
+}
+
+// setAside renames a segment that was never acknowledged.
+func (l *Log) setAside(s *segment) error {
+	name := s.path(logSuffix)
+	l.dir.logger.Warn("segment without what comes before it was never acknowledged: it is set aside", "file", name, "kept", name+tornSuffix)
+	if err := l.dir.fs.Rename(name, name+tornSuffix); err != nil {
+		return storageError("set segment aside", err)
+	}
+	return l.removeFiles(s) // its indexes
 }
 
 // openEmpty is a partition without segments: never written to, or never durably.
 func (l *Log) openEmpty(sl slot, known bool) error {
 	if known && sl.durable > sl.start {
-		return l.refuse(fmt.Errorf("%w: offsets %d to %d were durable, but %s has no segments", ErrDamaged, sl.start, sl.durable, l.path()))
+		return fmt.Errorf("%w: offsets %d to %d were durable, and %s has no segments", ErrDamaged, sl.start, sl.durable, l.path())
 	}
 	l.end, l.durable = l.start, l.start
 	l.visible = visible{offset: l.start}
 	l.recovery = l.start
 	l.newDir, l.newFiles = true, true // a directory left by a crash may not be durable
-	l.state = stateOpen
 	return nil
 }
 
@@ -91,6 +152,8 @@ func (l *Log) checkIdentity(segments int) error {
 		return nil
 	case err == nil:
 		return fmt.Errorf("%w: %s belongs to topic id %s, not %s", ErrDamaged, l.path(), id, l.id)
+	case !errors.Is(err, os.ErrNotExist) && !errors.Is(err, errBadMetadata):
+		return storageError("read "+metadataFile, err)
 	case segments > 0:
 		// The file is synced before the first append is acknowledged, so it was lost or nothing was acknowledged; write it again with the next sync.
 		l.newDir = true
@@ -99,7 +162,6 @@ func (l *Log) checkIdentity(segments int) error {
 }
 
 func (l *Log) openSegments(bases []int64, sl slot, known bool) error {
-	cfg := l.cfg.Load()
 	for i, base := range bases {
 		s := newSegment(l.dir.fs, l.path(), base)
 		l.segs = append(l.segs, s)
@@ -119,22 +181,41 @@ func (l *Log) openSegments(bases []int64, sl slot, known bool) error {
 			return err
 		}
 	}
-	if es, err := readEpochs(l.dir.fs, l.path()); err == nil {
-		l.epochs = es
-	} else {
-		l.rebuildEpochs(l.segs[:first])
+	if err := l.loadEpochs(first); err != nil {
+		return err
 	}
 	if l.dir.clean {
-		if err := l.openClean(cfg); err == nil {
-			l.start = max(l.start, bases[0])
-			return nil
-		} else if errors.Is(err, ErrStorage) {
+		err := l.openClean()
+		if err == nil && known && l.end != sl.durable {
+			err = fmt.Errorf("%w: the log ends at offset %d, it was closed at %d", errNotClean, l.end, sl.durable)
+		}
+		if !errors.Is(err, errNotClean) {
 			return err
 		}
-		l.warn("files do not match the clean stop; recovering", nil)
+		l.warn("recovering in spite of a clean stop", err)
 	}
-	r := recovery{log: l, cfg: cfg, slot: sl, known: known, first: first}
+	r := recovery{log: l, cfg: l.cfg.Load(), slot: sl, known: known, first: first}
 	return r.run()
+}
+
+// loadEpochs reads the checkpoint or, if it is missing or malformed, the headers of the segments that recovery will not read.
+func (l *Log) loadEpochs(first int) error {
+	es, err := readEpochs(l.dir.fs, l.path())
+	if err == nil {
+		l.epochs = es
+		return nil
+	}
+	l.epochs = nil
+	if l.dir.clean {
+		first = len(l.segs)
+	}
+	for _, s := range l.segs[:first] {
+		if err := s.eachHeader(func(h kproto.Batch) { l.epochs.assign(h.LeaderEpoch(), h.BaseOffset()) }); err != nil {
+			return err
+		}
+	}
+	l.epochsDirty = len(l.epochs) > 0
+	return nil
 }
 
 // lastAtOrBelow is the index of the last base <= offset, or -1.
@@ -162,21 +243,21 @@ func (s *segment) openSealed() error {
 var errNotClean = errors.New("not as a clean stop leaves it")
 
 // openClean loads the last segment after a clean stop: its indexes, the few headers after the last index entry, and the producers.
-func (l *Log) openClean(cfg *Config) error {
+func (l *Log) openClean() error {
 	s := l.active()
 	if err := s.openSealed(); err != nil {
 		return err
 	}
 	s.sealed = false
 	if err := s.loadIndexes(); err != nil {
-		return errNotClean
+		return fmt.Errorf("%w: %w", errNotClean, err)
 	}
 	var from int64
 	if n := len(s.offsets.mem); n > 0 {
 		from = int64(s.offsets.mem[n-1].pos)
 	}
 	if err := s.walkTail(from); err != nil {
-		return errNotClean
+		return fmt.Errorf("%w: %w", errNotClean, err)
 	}
 	l.end, l.durable = s.next, s.next
 	l.visible = visible{s.next, s, s.size}
@@ -240,22 +321,6 @@ func (s *segment) walkTail(from int64) error {
 	}
 }
 
-// rebuildEpochs reads the leader epochs of segments from their batches' headers when the checkpoint is missing or malformed.
-func (l *Log) rebuildEpochs(segs []*segment) {
-	for _, s := range segs {
-		w := newWalker(s.file, 0, s.size)
-		for {
-			h, _, _, err := w.next()
-			if err != nil {
-				break
-			}
-			l.epochs.assign(h.LeaderEpoch(), h.BaseOffset())
-		}
-		w.close()
-	}
-	l.epochsDirty = len(l.epochs) > 0
-}
-
 // loadProducers makes the producers' state at the offset end: the newest readable snapshot at or below it, then the headers of the batches after that.
 func (l *Log) loadProducers(segs []*segment, end int64) error {
 	snapshots, err := l.snapshots()
@@ -290,20 +355,14 @@ func (l *Log) replayProducers(segs []*segment, from, end int64) error {
 		if s.next <= from || s.base >= end || s.size == 0 {
 			continue
 		}
-		if err := s.open(os.O_RDWR); err != nil {
-			return err
-		}
-		w := newWalker(s.file, 0, s.size)
-		for {
-			h, _, _, err := w.next()
-			if err != nil {
-				break
-			}
+		err := s.eachHeader(func(h kproto.Batch) {
 			if h.BaseOffset() >= from && h.BaseOffset() < end {
 				l.producers.note(h, now, replayTime(h))
 			}
+		})
+		if err != nil {
+			return err
 		}
-		w.close()
 	}
 	return nil
 }
@@ -346,8 +405,12 @@ func (r *recovery) run() error {
 		if err != nil {
 			return err
 		}
-		if bad == nil && i+1 < len(segs) && r.expected != next {
-			bad = &badBatch{segs[i].size, fmt.Sprintf("the log ends at offset %d, the next segment begins at %d", r.expected, next)}
+		switch {
+		case bad != nil:
+		case i+1 < len(segs) && r.expected != next:
+			bad = &badBatch{segs[i].size, fmt.Sprintf("the segment ends at offset %d, the next one begins at %d", r.expected, next)}
+		case i+1 == len(segs) && r.known && r.expected < r.slot.durable:
+			bad = &badBatch{segs[i].size, fmt.Sprintf("the log ends at offset %d, and was durable up to %d", r.expected, r.slot.durable)}
 		}
 		if bad != nil {
 			if err := r.stop(i, bad); err != nil {
@@ -368,7 +431,7 @@ func (r *recovery) scan(s *segment, limit int64) (*badBatch, error) {
 	if err != nil {
 		return nil, storageError("size of segment", err)
 	}
-	s.next = s.base
+	s.forget()
 	w := newWalker(s.file, 0, size)
 	defer w.close()
 	for {
@@ -376,22 +439,16 @@ func (r *recovery) scan(s *segment, limit int64) (*badBatch, error) {
 		if errors.Is(err, io.EOF) {
 			return nil, nil
 		}
-		var bad *badBatch
 		if err == nil {
-			bad, err = r.check(s, h, pos, n)
-		} else if !errors.As(err, &bad) {
+			err = r.check(s, h, pos, n)
+		}
+		var bad *badBatch
+		switch isBad := errors.As(err, &bad); {
+		case err != nil && !isBad:
 			return nil, err
-		} else {
-			err = nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		overlaps := limit != maxOffset && r.expected >= limit
-		if overlaps || (bad != nil && r.expected == limit) {
-			return nil, r.keepTail(s, pos, "overlaps the next segment")
-		}
-		if bad != nil {
+		case r.expected >= limit:
+			return nil, r.keepTail(s, s.size, "overlaps the next segment")
+		case isBad:
 			return bad, nil
 		}
 		r.take(s, h, pos, n)
@@ -399,20 +456,15 @@ func (r *recovery) scan(s *segment, limit int64) (*badBatch, error) {
 }
 
 // check reads the whole batch.
-func (r *recovery) check(s *segment, h kproto.Batch, pos, n int64) (*badBatch, error) {
+func (r *recovery) check(s *segment, h kproto.Batch, pos, n int64) error {
 	if h.BaseOffset() != r.expected {
-		return &badBatch{pos, fmt.Sprintf("offset %d where %d was expected", h.BaseOffset(), r.expected)}, nil
+		return &badBatch{pos, fmt.Sprintf("offset %d where %d was expected", h.BaseOffset(), r.expected)}
 	}
 	b, err := readBatch(s.file, pos, n, r.buf)
-	var bad *badBatch
-	if errors.As(err, &bad) {
-		return bad, nil
+	if err == nil {
+		r.buf = b
 	}
-	if err != nil {
-		return nil, err
-	}
-	r.buf = b
-	return nil, nil
+	return err
 }
 
 func (r *recovery) take(s *segment, h kproto.Batch, pos, n int64) {
@@ -441,12 +493,9 @@ func (r *recovery) stop(i int, bad *badBatch) error {
 		return err
 	}
 	for _, later := range l.segs[i+1:] {
-		name := later.path(logSuffix)
-		l.dir.logger.Warn("segment after a torn batch set aside", "file", name)
-		if err := l.dir.fs.Rename(name, name+tornSuffix); err != nil {
-			return storageError("set segment aside", err)
+		if err := l.setAside(later); err != nil {
+			return err
 		}
-		_ = l.removeFiles(later) // its indexes
 	}
 	l.dropSegments(l.segs[i+1:])
 	l.segs = l.segs[: i+1 : i+1]
@@ -459,11 +508,17 @@ func (r *recovery) keepTail(s *segment, pos int64, reason string) error {
 	if err != nil {
 		return storageError("size of segment", err)
 	}
+	if size == pos {
+		return nil
+	}
 	name := fmt.Sprintf("%s.%d%s", s.path(logSuffix), pos, tornSuffix)
 	r.log.dir.logger.Warn("log cut at a batch that was never acknowledged; its bytes are kept", "topic", r.log.topic, "partition", r.log.partition,
 		"offset", r.expected, "bytes", size-pos, "reason", reason, "kept", name)
 	if err := copyRange(r.log.dir.fs, name, s.file, pos, size); err != nil {
 		return err
+	}
+	if err := r.log.dir.fs.SyncDir(r.log.path()); err != nil {
+		return storageError("sync partition directory", err)
 	}
 	if err := s.file.Truncate(pos); err != nil {
 		return storageError("cut torn tail", err)
@@ -506,17 +561,18 @@ func (r *recovery) settle() error {
 		}
 		s.synced = s.size
 	}
+	if l.damage == nil {
+		if err := l.dropSnapshotsAbove(r.expected); err != nil {
+			return err
+		}
+	}
 	if err := l.dir.fs.SyncDir(l.path()); err != nil {
 		return fmt.Errorf("sync recovered directory: %w", err)
 	}
 	if err := l.dir.fs.SyncDir(l.dir.path); err != nil {
 		return fmt.Errorf("sync data directory: %w", err)
 	}
-	if err := l.dropSnapshotsAbove(r.expected); err != nil {
-		return err
-	}
 	s := l.active()
-	l.start = max(l.start, l.segs[0].base)
 	l.end, l.durable = r.expected, r.expected
 	l.visible = visible{l.end, s, s.size}
 	if l.damage != nil {
@@ -527,7 +583,7 @@ func (r *recovery) settle() error {
 		return r.restartAtStart()
 	}
 	for _, rolled := range l.segs[r.first : len(l.segs)-1] {
-		l.sealing = append(l.sealing, sealing{seg: rolled})
+		l.toSeal(rolled, nil)
 	}
 	l.recovery = l.segs[r.first].base
 	if l.damage == nil {

@@ -1,6 +1,7 @@
 package log
 
 import (
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -123,6 +124,32 @@ func (s *segment) writeIndexes() error {
 	return writeSynced(s.fs, s.path(timeSuffix), encodeTimes(s.times.mem))
 }
 
+// eachHeader gives fn the headers of the segment's batches, up to the first that is none. Errors: ErrStorage.
+func (s *segment) eachHeader(fn func(kproto.Batch)) error {
+	if err := s.open(os.O_RDWR); err != nil {
+		return err
+	}
+	w := newWalker(s.file, 0, s.size)
+	defer w.close()
+	for {
+		h, _, _, err := w.next()
+		switch {
+		case errors.Is(err, ErrStorage):
+			return err
+		case err != nil:
+			return nil
+		}
+		fn(h)
+	}
+}
+
+// forget makes the segment as one that holds nothing, before its batches are noted again.
+func (s *segment) forget() {
+	s.size, s.next, s.sinceIndex = 0, s.base, 0
+	s.offsets, s.times = offsets{}, times{}
+	s.maxTime, s.maxTimeOffset, s.firstTime = -1, -1, -1
+}
+
 // seal drops the indexes from memory once their files are durable.
 func (s *segment) seal() {
 	s.sealed = true
@@ -181,6 +208,9 @@ func (s *segment) rebuild(interval int64) error {
 	defer w.close()
 	for {
 		h, pos, size, err := w.next()
+		if errors.Is(err, ErrStorage) {
+			return err
+		}
 		if err != nil {
 			break // the end, or damage: what lies before it can be found
 		}

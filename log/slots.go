@@ -1,9 +1,11 @@
 package log
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
@@ -86,6 +88,7 @@ type slots struct {
 	done    *sync.Cond
 	created bool // the file's directory entry is not synced yet
 	closed  bool
+	rotten  int // slots that hold something and do not check
 }
 
 type foundSlot struct {
@@ -94,7 +97,7 @@ type foundSlot struct {
 }
 
 // openSlots reads the file. A slot that does not check is free: its partition is then recovered from its files alone.
-func openSlots(fs vfs.FS, dir string) (*slots, error) {
+func openSlots(fs vfs.FS, dir string, logger *slog.Logger) (*slots, error) {
 	s := &slots{fs: fs, path: filepath.Join(dir, durableFile), found: map[slotKey]foundSlot{}}
 	s.done = sync.NewCond(&s.mu)
 	data, err := vfs.ReadFile(fs, s.path, maxSlotFile)
@@ -106,14 +109,52 @@ func openSlots(fs vfs.FS, dir string) (*slots, error) {
 	}
 	s.used = len(data) / slotSize
 	for i := range s.used {
-		sl, ok := decodeSlot(data[i*slotSize : (i+1)*slotSize])
-		if !ok {
-			s.free = append(s.free, i)
+		raw := data[i*slotSize : (i+1)*slotSize]
+		sl, ok := decodeSlot(raw)
+		if ok {
+			s.take(i, sl)
 			continue
 		}
-		s.take(i, sl)
+		s.free = append(s.free, i)
+		if !isZero(raw) {
+			s.rotten++
+		}
+	}
+	if s.rotten > 0 {
+		logger.Error("durable offsets are damaged: their partitions are recovered from their files alone", "file", s.path, "slots", s.rotten)
 	}
 	return s, nil
+}
+
+func isZero(b []byte) bool { return len(bytes.Trim(b, "\x00")) == 0 }
+
+// settle makes what was read durable, if there is a file.
+func (s *slots) settle() error {
+	s.mu.Lock()
+	if s.used == 0 {
+		s.mu.Unlock()
+		return nil
+	}
+	err := s.openLocked()
+	s.written++
+	n := s.written
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return s.sync(n)
+}
+
+func (s *slots) openLocked() error {
+	if s.file != nil {
+		return nil
+	}
+	f, err := s.fs.OpenFile(s.path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return storageError("open durable offsets", err)
+	}
+	s.file, s.created = f, true
+	return nil
 }
 
 // take keeps the slot that is further on if a partition has two.
@@ -158,15 +199,14 @@ func (s *slots) write(index int, sl slot) (uint64, error) {
 }
 
 func (s *slots) writeLocked(index int, b []byte) (uint64, error) {
-	if s.failed != nil || s.closed {
+	if s.closed {
+		return 0, ErrClosed
+	}
+	if s.failed != nil {
 		return 0, s.failed
 	}
-	if s.file == nil {
-		f, err := s.fs.OpenFile(s.path, os.O_RDWR|os.O_CREATE, 0o600)
-		if err != nil {
-			return 0, storageError("open durable offsets", err)
-		}
-		s.file, s.created = f, true
+	if err := s.openLocked(); err != nil {
+		return 0, err
 	}
 	if _, err := s.file.WriteAt(b, int64(index)*slotSize); err != nil {
 		return 0, storageError("write durable offsets", err)

@@ -222,6 +222,17 @@ func (l *Log) usable() bool {
 	return l.state == stateOpen
 }
 
+// toSeal has the side files of a segment written that gets no more appends. Called with mu held, as readers look at the indexes under it.
+func (l *Log) toSeal(s *segment, ps producers) {
+	s.noteTime()
+	l.sealing = append(l.sealing[:len(l.sealing):len(l.sealing)], sealing{s, ps})
+}
+
+// unseal takes a segment out of those that wait for their side files.
+func (l *Log) unseal(s *segment) {
+	l.sealing = slices.DeleteFunc(slices.Clone(l.sealing), func(x sealing) bool { return x.seg == s })
+}
+
 // firstUnsealed is the base of the first segment whose side files are not written.
 func (l *Log) firstUnsealed() int64 {
 	if len(l.sealing) > 0 {
@@ -231,7 +242,6 @@ func (l *Log) firstUnsealed() int64 {
 }
 
 func (l *Log) writeSideFiles(s sealing) error {
-	s.seg.noteTime()
 	if err := s.seg.writeIndexes(); err != nil {
 		return err
 	}
@@ -302,20 +312,20 @@ func (l *Log) failSync(cause error) ([]waiting, error) {
 	l.gen++
 	if err := l.cut(); err != nil {
 		l.warn("unsynced tail not taken back yet", err)
-		l.retry = time.Now().Add(cutRetryGap)
+		l.retry = time.Now().Add(retryGap)
 	}
 	l.fire()
 	return waiters, ErrNotDurable
 }
 
-// cutRetryGap keeps a full or failing disk from being asked at every request.
-const cutRetryGap = time.Second
+// retryGap keeps a full or failing disk from being asked at every request.
+const retryGap = time.Second
 
 func (l *Log) retryCut() error {
 	if time.Now().Before(l.retry) {
 		return fmt.Errorf("%w: %w", ErrStorage, l.offline)
 	}
-	l.retry = time.Now().Add(cutRetryGap)
+	l.retry = time.Now().Add(retryGap)
 	return l.cut()
 }
 
@@ -331,14 +341,16 @@ func (l *Log) cut() error {
 			return err
 		}
 		l.segs = l.segs[: len(l.segs)-1 : len(l.segs)-1]
-		l.sealing = slices.DeleteFunc(slices.Clone(l.sealing), func(x sealing) bool { return x.seg == s })
+		l.unseal(s)
 		s.release()
 	}
 	if err := l.cutLast(); err != nil {
 		return err
 	}
-	if n := len(l.segs); n > 0 && !l.segs[n-1].sealed && !slices.ContainsFunc(l.sealing, func(x sealing) bool { return x.seg == l.segs[n-1] }) {
-		l.sealing = append(slices.Clone(l.sealing), sealing{seg: l.segs[n-1]})
+	if len(l.segs) > 0 && !l.active().sealed {
+		// If it had rolled already, the producers' state at its old end knows batches that are taken back: no snapshot is made of that.
+		l.unseal(l.active())
+		l.toSeal(l.active(), nil)
 	}
 	l.end = l.durable
 	l.epochs.cut(l.end)
@@ -396,8 +408,9 @@ func (l *Log) freshSegment() error {
 	return nil
 }
 
-// close makes everything durable and writes the side files of the last segment too.
-func (l *Log) close(ctx context.Context) error {
+// close makes everything durable and writes the side files of the last segment too. Without an error, clean tells whether the next start may trust
+// the files: it may not where damage was found, which it must find again, nor where nobody looked after an unclean stop.
+func (l *Log) close(ctx context.Context) (clean bool, err error) {
 	l.mu.Lock()
 	l.stopTimer()
 	if l.state == stateOpen && (l.durable < l.end || len(l.sealing) > 0) {
@@ -405,18 +418,30 @@ func (l *Log) close(ctx context.Context) error {
 	}
 	l.waitSync(ctx)
 	defer l.mu.Unlock()
-	if l.state != stateOpen {
-		if l.state == stateIdle || l.state == stateDeleted {
-			l.state, l.offline = stateOffline, ErrClosed
-			return nil
-		}
-		return fmt.Errorf("not clean: %w", l.offline)
+	switch l.state {
+	case stateIdle:
+		l.state, l.offline = stateOffline, ErrClosed
+		return l.untouched()
+	case stateDeleted:
+		return true, nil
+	case stateCut, stateOffline:
+		return false, fmt.Errorf("not clean: %w", l.offline)
 	}
-	err := l.closeFiles()
+	err = l.closeFiles()
 	l.state, l.offline = stateOffline, ErrClosed
 	l.fire()
 	l.dropSegments(l.segs)
-	return err
+	l.segs = nil
+	return l.damage == nil, err
+}
+
+// untouched tells whether the files of a log that was never opened are as a clean stop left them.
+func (l *Log) untouched() (bool, error) {
+	if l.dir.clean {
+		return true, nil
+	}
+	bases, err := l.listSegments()
+	return len(bases) == 0, err
 }
 
 // waitSync waits until no sync is under way. Called with mu held.
@@ -454,14 +479,11 @@ func (l *Log) closeFiles() error {
 			return err
 		}
 	}
+	if l.damage == nil && !l.active().sealed {
+		l.toSeal(l.active(), l.copyProducers(l.cfg.Load(), time.Now()))
+	}
 	for _, s := range l.sealing {
 		if err := l.writeSideFiles(s); err != nil {
-			return err
-		}
-	}
-	if l.damage == nil && !l.active().sealed {
-		cfg := l.cfg.Load()
-		if err := l.writeSideFiles(sealing{l.active(), l.copyProducers(cfg, time.Now())}); err != nil {
 			return err
 		}
 	}
