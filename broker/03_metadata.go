@@ -9,9 +9,10 @@ import (
 
 // metadata answers Metadata, v0-13.
 //
-// This node is every partition's leader and only replica, in this run's epoch. A topic that is not there is made if client and broker both
-// allow it (auto.create.topics.enable); the answer waits until it is durable and can be used, where Kafka answers an error at once and
-// has the client ask again. Internal topics are never made this way: they appear with their first use. The catalog is not shown.
+// This node is every partition's leader and only replica, in this run's epoch. A topic that is not there is made if
+// client and broker both allow it (auto.create.topics.enable); the answer waits until it is durable and can be used,
+// where Kafka answers an error at once and has the client ask again. Internal topics are never made this way: they
+// appear with their first use. The catalog is not shown.
 //
 //	v0   an empty list means all topics; from v1 on a null list does
 //	v4   the client may forbid the creation of topics

@@ -12,7 +12,8 @@ const (
 	coordinatorTransaction int8 = 1
 )
 
-// findCoordinator answers FindCoordinator, v0-6: this node coordinates all groups and transactions. Share groups (v6) are not there.
+// findCoordinator answers FindCoordinator, v0-6: this node coordinates all groups and transactions. Share groups (v6)
+// are not there.
 //
 //	v4  several keys at once (KIP-699)
 func (b *Broker) findCoordinator(c *call, q *kmsg.FindCoordinatorRequest) {

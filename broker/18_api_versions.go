@@ -16,8 +16,8 @@ var softwareName = regexp.MustCompile(`^[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9]
 
 // apiVersions answers ApiVersions, v0-4: one entry for each row of the table.
 //
-// No feature is finalized: transaction.version and group.version are promises that steer clients (KIP-584, KIP-890, KIP-848), and come
-// with the transactions and groups they speak of.
+// No feature is finalized: transaction.version and group.version are promises that steer clients (KIP-584, KIP-890,
+// KIP-848), and come with the transactions and groups they speak of.
 //
 //	v1  throttle time
 //	v3  client software name and version (KIP-511): refused with INVALID_REQUEST when they cannot be a metric's label

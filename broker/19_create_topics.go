@@ -10,9 +10,9 @@ import (
 
 // createTopics answers CreateTopics, v2-7, once the topics are durable and can be used.
 //
-// Each topic stands for itself: a bad one does not hold back the others. The order of the checks is Kafka's: duplicate or reserved (42),
-// name (17), existing (36), settings (40), then manual assignment (42, 39), replication factor (38), partitions (37).
-// With validate_only all of them are made and nothing else happens.
+// Each topic stands for itself: a bad one does not hold back the others. The order of the checks is Kafka's:
+// duplicate or reserved (42), name (17), existing (36), settings (40), then manual assignment (42, 39), replication
+// factor (38), partitions (37). With validate_only all of them are made and nothing else happens.
 //
 // The one node can hold one replica. A larger factor gets INVALID_REPLICATION_FACTOR as in Kafka, unless
 // sluice.replication.factor.clamp makes it 1.
@@ -145,7 +145,7 @@ func (b *Broker) newTopic(rt *kmsg.CreateTopicsRequestTopic) (catalog.NewTopic, 
 		return t, err
 	}
 	if b.topics.byName(rt.Topic) != nil { // the catalog looks again; here it keeps the order of the checks
-		return t, kproto.Errorf(kproto.TopicAlreadyExists, "Topic '%s' already exists.", rt.Topic)
+		return t, kproto.Errorf(kproto.TopicAlreadyExists, "There is a topic %s already.", rt.Topic)
 	}
 	var err error
 	if t.Config, err = newTopicConfigs(rt.Configs); err != nil {
@@ -163,7 +163,7 @@ func newTopicConfigs(configs []kmsg.CreateTopicsRequestTopicConfig) (map[string]
 	out := make(map[string]string, len(configs))
 	for _, c := range configs {
 		if c.Value == nil {
-			return nil, kproto.Errorf(kproto.InvalidConfig, "Null value not supported for topic configs: %s", c.Name)
+			return nil, kproto.Errorf(kproto.InvalidConfig, "The config %s has no value.", c.Name)
 		}
 		name, err := checkConfig(config.ScopeTopic, c.Name, *c.Value)
 		if err != nil {
@@ -189,7 +189,7 @@ func (b *Broker) newTopicPartitions(rt *kmsg.CreateTopicsRequestTopic) (int32, e
 	case n == -1:
 		return b.config().NumPartitions, nil
 	case n <= 0:
-		return 0, kproto.Errorf(kproto.InvalidPartitions, "Number of partitions was set to an invalid non-positive value.")
+		return 0, kproto.Errorf(kproto.InvalidPartitions, "A topic needs at least one partition, or -1 for the default.")
 	default:
 		return n, nil
 	}
@@ -203,10 +203,10 @@ func (b *Broker) checkReplicationFactor(n int16) error {
 	}
 	switch {
 	case n <= 0:
-		return kproto.Errorf(kproto.InvalidReplicationFactor, "Replication factor must be larger than 0, or -1 to use the default value.")
+		return kproto.Errorf(kproto.InvalidReplicationFactor, "A topic needs at least one replica, or -1 for the default.")
 	case n > 1 && !conf.ClampReplicationFactor:
 		return kproto.Errorf(kproto.InvalidReplicationFactor,
-			"The replication factor %d cannot be reached because there is only 1 broker. With sluice.replication.factor.clamp=true the broker makes it 1.", n)
+			"One broker cannot hold %d replicas. With sluice.replication.factor.clamp=true it makes the factor 1.", n)
 	}
 	return nil
 }
@@ -214,19 +214,19 @@ func (b *Broker) checkReplicationFactor(n int16) error {
 // assignedPartitions checks a manual assignment: each partition from 0 on, once, to the only node.
 func (b *Broker) assignedPartitions(rt *kmsg.CreateTopicsRequestTopic) (int32, error) {
 	if rt.ReplicationFactor != -1 {
-		return 0, kproto.Errorf(kproto.InvalidRequest, "A manual partition assignment was specified, but replication factor was not set to -1.")
+		return 0, kproto.Errorf(kproto.InvalidRequest, "With a manual assignment the replication factor must be -1.")
 	}
 	if rt.NumPartitions != -1 {
-		return 0, kproto.Errorf(kproto.InvalidRequest, "A manual partition assignment was specified, but numPartitions was not set to -1.")
+		return 0, kproto.Errorf(kproto.InvalidRequest, "With a manual assignment the number of partitions must be -1.")
 	}
 	n := len(rt.ReplicaAssignment)
 	seen := make([]bool, n)
 	for _, a := range rt.ReplicaAssignment {
 		if a.Partition < 0 || int(a.Partition) >= n {
-			return 0, kproto.Errorf(kproto.InvalidReplicaAssignment, "Partitions must be a consecutive 0-based sequence; %d is not in 0-%d.", a.Partition, n-1)
+			return 0, kproto.Errorf(kproto.InvalidReplicaAssignment, "Assigned partitions are numbered from 0 on without a gap; %d is not in 0-%d.", a.Partition, n-1)
 		}
 		if seen[a.Partition] {
-			return 0, kproto.Errorf(kproto.InvalidReplicaAssignment, "Found multiple manual partition assignments for partition %d", a.Partition)
+			return 0, kproto.Errorf(kproto.InvalidReplicaAssignment, "Partition %d is assigned more than once.", a.Partition)
 		}
 		seen[a.Partition] = true
 		if err := b.checkReplicas(a.Replicas); err != nil {
@@ -239,16 +239,16 @@ func (b *Broker) assignedPartitions(rt *kmsg.CreateTopicsRequestTopic) (int32, e
 // checkReplicas checks the manual assignment of one partition. With the clamp any list that names this node will do.
 func (b *Broker) checkReplicas(replicas []int32) error {
 	if len(replicas) == 0 {
-		return kproto.Errorf(kproto.InvalidReplicaAssignment, "The manual partition assignment includes an empty replica list.")
+		return kproto.Errorf(kproto.InvalidReplicaAssignment, "A partition is assigned to no broker.")
 	}
 	seen := map[int32]bool{}
 	for _, r := range replicas {
 		if seen[r] {
-			return kproto.Errorf(kproto.InvalidReplicaAssignment, "The manual partition assignment includes the broker %d more than once.", r)
+			return kproto.Errorf(kproto.InvalidReplicaAssignment, "A partition is assigned to broker %d more than once.", r)
 		}
 		seen[r] = true
 		if r != NodeID && !(b.config().ClampReplicationFactor && r >= 0) {
-			return kproto.Errorf(kproto.InvalidReplicaAssignment, "The manual partition assignment includes broker %d, but no such broker is registered.", r)
+			return kproto.Errorf(kproto.InvalidReplicaAssignment, "A partition is assigned to broker %d, which does not exist.", r)
 		}
 	}
 	return nil

@@ -63,19 +63,20 @@ func (d *deletion) add(rt kmsg.DeleteTopicsRequestTopic) {
 	d.resp.Topics = append(d.resp.Topics, x)
 }
 
-// find resolves a topic. A name stands for the topic that has it now: deleting goes by id, so that it cannot hit a later one.
+// find resolves a topic. A name stands for the topic that has it now: deleting goes by id, so that it cannot hit a
+// later one.
 func (d *deletion) find(rt kmsg.DeleteTopicsRequestTopic) (*topic, error) {
 	b, id := d.c.b, kproto.TopicID(rt.TopicID)
 	switch {
 	case !b.config().DeleteTopicEnable:
 		if d.c.Version < 3 { // before the code existed
-			return nil, kproto.Errorf(kproto.InvalidRequest, "Topic deletion is disabled.")
+			return nil, kproto.Errorf(kproto.InvalidRequest, "delete.topic.enable is false.")
 		}
-		return nil, kproto.Errorf(kproto.TopicDeletionDisabled, "Topic deletion is disabled.")
+		return nil, kproto.Errorf(kproto.TopicDeletionDisabled, "delete.topic.enable is false.")
 	case rt.Topic != nil && !id.IsZero():
-		return nil, kproto.Errorf(kproto.InvalidRequest, "You may not specify both topic name and topic id.")
+		return nil, kproto.Errorf(kproto.InvalidRequest, "A topic is deleted by its name or by its id, not by both.")
 	case rt.Topic == nil && id.IsZero():
-		return nil, kproto.Errorf(kproto.InvalidRequest, "Neither topic name nor id were specified.")
+		return nil, kproto.Errorf(kproto.InvalidRequest, "The topic to delete has neither name nor id.")
 	case rt.Topic == nil:
 		if t := b.topics.byID(id); t != nil {
 			return t, nil

@@ -9,11 +9,12 @@ import (
 	"sluice/kproto"
 )
 
-// deleteRecords answers DeleteRecords, v0-2: it moves the start of partitions forward, durably before the answer (Kafka may
-// forget it within a minute).
+// deleteRecords answers DeleteRecords, v0-2: it moves the start of partitions forward, durably before the answer
+// (Kafka may forget it within a minute).
 //
-// -1 stands for the high watermark. Beyond it, or below -1, is OFFSET_OUT_OF_RANGE; below the start nothing happens. A topic that is not cleaned by
-// deletion refuses with POLICY_VIOLATION, an internal one with INVALID_TOPIC_EXCEPTION.
+// -1 stands for the high watermark. Beyond it, or below -1, is OFFSET_OUT_OF_RANGE; below the start nothing happens.
+// A topic that is not cleaned by deletion refuses with POLICY_VIOLATION, an internal one with
+// INVALID_TOPIC_EXCEPTION.
 func (b *Broker) deleteRecords(c *call, q *kmsg.DeleteRecordsRequest) {
 	resp := kmsg.NewPtrDeleteRecordsResponse()
 	resp.Topics = make([]kmsg.DeleteRecordsResponseTopic, len(q.Topics))

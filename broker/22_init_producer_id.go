@@ -11,11 +11,13 @@ import (
 
 // initProducerID answers InitProducerId, v0-5.
 //
-// An idempotent producer gets an id that no other ever had, with epoch 0. When it names its old id and epoch (v3, KIP-360) it gets a new id as well:
-// in Kafka, too, only transactional producers have their epoch raised here, the others raise it themselves.
+// An idempotent producer gets an id that no other ever had, with epoch 0. When it names its old id and epoch (v3,
+// KIP-360) it gets a new id as well: in Kafka, too, only transactional producers have their epoch raised here, the
+// others raise it themselves.
 //
-// Transactions are not there yet. A transactional id is checked as Kafka does and then refused with TRANSACTIONAL_ID_AUTHORIZATION_FAILED: the one code on which
-// librdkafka stops at once (it retries others until its timeout) and that Java and franz-go do not retry either.
+// Transactions are not there yet. A transactional id is checked as Kafka does and then refused with
+// TRANSACTIONAL_ID_AUTHORIZATION_FAILED: the one code on which librdkafka stops at once (it retries others until its
+// timeout) and that Java and franz-go do not retry either.
 func (b *Broker) initProducerID(c *call, q *kmsg.InitProducerIDRequest) {
 	if err := b.checkInitProducerID(q); err != nil {
 		c.refuseProducerID(err)
@@ -59,11 +61,12 @@ func (c *call) refuseProducerID(err error) {
 	c.answer(resp)
 }
 
-// producerIDBlock is how many producer ids are reserved at a time, as in Kafka: one durable record for that many producers, at
-// the price of losing what is left of a block at each start.
+// producerIDBlock is how many producer ids are reserved at a time, as in Kafka: one durable record for that many
+// producers, at the price of losing what is left of a block at each start.
 const producerIDBlock = 1000
 
-// pidAllocator hands out producer ids from blocks that were reserved durably before, so none is given twice, whatever happens.
+// pidAllocator hands out producer ids from blocks that were reserved durably before, so none is given twice, whatever
+// happens.
 type pidAllocator struct {
 	reserve func(done func(block catalog.ProducerIDBlock, err error))
 

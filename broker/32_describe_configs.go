@@ -11,14 +11,14 @@ import (
 	"sluice/kproto"
 )
 
-// describeConfigs answers DescribeConfigs, v1-4: the settings of topics, of this broker ("1") and of all brokers ("", only what is set there), with
-// their sources. Named keys filter; null or no keys mean all.
+// describeConfigs answers DescribeConfigs, v1-4: the settings of topics, of this broker ("1") and of all brokers ("",
+// only what is set there), with their sources. Named keys filter; null or no keys mean all.
 //
-// Of the broker's loggers there is one, root, and its level is not changed through Kafka's protocol. Client metrics subscriptions and groups have no
-// settings yet.
+// Of the broker's loggers there is one, root, and its level is not changed through Kafka's protocol. Client metrics
+// subscriptions and groups have no settings yet.
 //
-// A resource that is named twice is refused, and an answer holds maxDescribedConfigs settings, so that a small request cannot
-// ask for gigabytes.
+// A resource that is named twice is refused, and an answer holds maxDescribedConfigs settings, so that a small
+// request cannot ask for gigabytes.
 //
 //	v3  types and documentation
 func (b *Broker) describeConfigs(c *call, q *kmsg.DescribeConfigsRequest) {
@@ -87,7 +87,7 @@ func (b *Broker) describeResource(typ catalog.ResourceType, name string) ([]conf
 		}
 		return nil, nil
 	}
-	return nil, kproto.Errorf(kproto.InvalidRequest, "Unsupported resource type: %d", typ)
+	return nil, kproto.Errorf(kproto.InvalidRequest, "There is no resource type %d.", typ)
 }
 
 func (b *Broker) describeTopic(name string) ([]config.Entry, error) {
@@ -118,9 +118,9 @@ func checkBrokerName(name string) error {
 		return nil
 	}
 	if id, err := strconv.ParseInt(name, 10, 32); err != nil {
-		return kproto.Errorf(kproto.InvalidRequest, "Node id must be an integer, but it is: %s", name)
+		return kproto.Errorf(kproto.InvalidRequest, "A broker is named by its number, not %q.", name)
 	} else if id != NodeID {
-		return kproto.Errorf(kproto.InvalidRequest, "Unexpected broker id, expected %d or empty string, but received %s", NodeID, name)
+		return kproto.Errorf(kproto.InvalidRequest, "The only broker is %d, or the empty name for the default of all; there is no %s.", NodeID, name)
 	}
 	return nil
 }

@@ -2,9 +2,10 @@ package broker
 
 import "github.com/twmb/franz-go/pkg/kmsg"
 
-// describeLogDirs answers DescribeLogDirs, v1-4: the one data directory, with the sizes of the asked partitions or of all.
-// Partitions that do not exist are left out, as in Kafka; so are those that are offline, whose size nobody knows. Bytes of
-// the whole disk (v4) are not told: -1. A partition may have to be opened to know its size, so this is done aside.
+// describeLogDirs answers DescribeLogDirs, v1-4: the one data directory, with the sizes of the asked partitions or of
+// all. Partitions that do not exist are left out, as in Kafka; so are those that are offline, whose size nobody
+// knows. Bytes of the whole disk (v4) are not told: -1. A partition may have to be opened to know its size, so this
+// is done aside.
 func (b *Broker) describeLogDirs(c *call, q *kmsg.DescribeLogDirsRequest) {
 	go c.guard(func() {
 		resp := kmsg.NewPtrDescribeLogDirsResponse()

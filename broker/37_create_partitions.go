@@ -7,7 +7,8 @@ import (
 	"sluice/kproto"
 )
 
-// createPartitions answers CreatePartitions, v0-3, once the partitions are durable and can be used. Counts only grow (37).
+// createPartitions answers CreatePartitions, v0-3, once the partitions are durable and can be used. Counts only grow
+// (37).
 func (b *Broker) createPartitions(c *call, q *kmsg.CreatePartitionsRequest) {
 	resp := kmsg.NewPtrCreatePartitionsResponse()
 	times := map[string]int{}
@@ -62,13 +63,13 @@ func (b *Broker) checkMorePartitions(rt *kmsg.CreatePartitionsRequestTopic) erro
 	have := t.partitions()
 	switch {
 	case rt.Count == have:
-		return kproto.Errorf(kproto.InvalidPartitions, "Topic already has %d partition(s).", have)
+		return kproto.Errorf(kproto.InvalidPartitions, "The topic has %d partitions already.", have)
 	case rt.Count < have:
-		return kproto.Errorf(kproto.InvalidPartitions, "The topic %s currently has %d partition(s); %d would not be an increase.", rt.Topic, have, rt.Count)
+		return kproto.Errorf(kproto.InvalidPartitions, "%d partitions would be fewer than the topic's %d.", rt.Count, have)
 	case rt.Assignment == nil:
 		return nil
 	case len(rt.Assignment) != int(rt.Count-have):
-		return kproto.Errorf(kproto.InvalidReplicaAssignment, "Attempted to add %d additional partition(s), but only %d assignment(s) were specified.",
+		return kproto.Errorf(kproto.InvalidReplicaAssignment, "There are %d new partitions and %d assignments.",
 			rt.Count-have, len(rt.Assignment))
 	}
 	for _, a := range rt.Assignment {

@@ -34,5 +34,5 @@ func endpointError(t int8) error {
 	if t == endpointControllers {
 		return kproto.Errorf(kproto.MismatchedEndpointType, "The request was sent to an endpoint of brokers, but wants one of controllers.")
 	}
-	return kproto.Errorf(kproto.UnsupportedEndpointType, "Unsupported endpoint type %d", t)
+	return kproto.Errorf(kproto.UnsupportedEndpointType, "There is no endpoint type %d.", t)
 }

@@ -118,8 +118,8 @@ func (b *Broker) load() error {
 // openCatalog opens the catalog's log and replays it.
 func (b *Broker) openCatalog() error {
 	l := b.dir.Log(catalogTopic, catalogTopicID, 0, log.DefaultConfig())
-	// The record that begins this run is stamped before its answer names the epoch; it must not carry an older one than what
-	// stands in the log already.
+	// The record that begins this run is stamped before its answer names the epoch; it must not carry an older one
+	// than what stands in the log already.
 	last, err := l.Epoch()
 	if err != nil {
 		return fmt.Errorf("open the catalog: %w", err)

@@ -89,8 +89,8 @@ func (c *call) attempt(fn func() error) (err error) {
 	return fn()
 }
 
-// recovered is deferred around what runs for a request that has no call. The request must not have been completed before the
-// panic; then the connection is closed. (Handlers made by typed see to themselves.)
+// recovered is deferred around what runs for a request that has no call. The request must not have been completed
+// before the panic; then the connection is closed. (Handlers made by typed see to themselves.)
 func (b *Broker) recovered(r *server.Request) {
 	if p := recover(); p != nil {
 		b.panicked(rowOf(r.Key), p)

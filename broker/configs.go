@@ -26,7 +26,7 @@ type resourceKey struct {
 	name string
 }
 
-var errResourceTwice = kproto.Errorf(kproto.InvalidRequest, "Each resource must appear at most once.")
+var errResourceTwice = kproto.Errorf(kproto.InvalidRequest, "The resource is named more than once.")
 
 // alteration is one AlterConfigs or IncrementalAlterConfigs request under way. Resources stand or fall by themselves.
 type alteration struct {
@@ -157,21 +157,21 @@ func (b *Broker) inherited(scope config.Scope) map[string]string {
 // checkOp gives the canonical name of the key. Broker settings that need a restart are refused, as in Kafka.
 func checkOp(scope config.Scope, o op) (string, error) {
 	if o.kind < catalog.OpSet || o.kind > catalog.OpSubtract {
-		return "", kproto.Errorf(kproto.InvalidRequest, "Unknown operation type %d for the config %s.", o.kind, o.key)
+		return "", kproto.Errorf(kproto.InvalidRequest, "There is no operation %d, asked for the config %s.", o.kind, o.key)
 	}
 	if o.kind != catalog.OpDelete && o.value == nil {
-		return "", kproto.Errorf(kproto.InvalidRequest, "Null value not supported for : %s", o.key)
+		return "", kproto.Errorf(kproto.InvalidRequest, "The config %s has no value.", o.key)
 	}
 	name, known := config.Canonical(scope, o.key)
 	switch {
 	case o.kind == catalog.OpSet:
 		return checkLive(scope, o.key, *o.value)
 	case !known:
-		return "", kproto.Errorf(kproto.InvalidConfig, "Unknown config name: %s", o.key)
+		return "", kproto.Errorf(kproto.InvalidConfig, "There is no config %s.", o.key)
 	case o.kind == catalog.OpDelete:
 		return name, nil
 	case !config.IsList(scope, o.key):
-		return "", kproto.Errorf(kproto.InvalidConfig, "Can't append to or subtract from the config %s: its type is not LIST.", o.key)
+		return "", kproto.Errorf(kproto.InvalidConfig, "The config %s is no list, so nothing can be added to it or taken from it.", o.key)
 	}
 	return checkLive(scope, o.key, *o.value)
 }
@@ -179,7 +179,7 @@ func checkOp(scope config.Scope, o op) (string, error) {
 func checkLive(scope config.Scope, key, value string) (string, error) {
 	name, err := checkConfig(scope, key, value)
 	if err == nil && scope == config.ScopeBroker && !config.Live(scope, name) {
-		return "", kproto.Errorf(kproto.InvalidRequest, "Cannot update these configs dynamically: %s", name)
+		return "", kproto.Errorf(kproto.InvalidRequest, "The config %s changes at a restart only.", name)
 	}
 	return name, err
 }

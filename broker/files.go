@@ -39,8 +39,8 @@ func (b *Broker) register(f log.Found) bool {
 	return t != nil && (f.ID == t.id || f.ID.IsZero()) && t.partition(f.Partition) != nil
 }
 
-// topicDeleted takes a topic out of the data path and its files out of the way. Every directory of a topic that was known when this run
-// began, or was made in it, has a log here; what an earlier run left is found by finishDeletions.
+// topicDeleted takes a topic out of the data path and its files out of the way. Every directory of a topic that was
+// known when this run began, or was made in it, has a log here; what an earlier run left is found by finishDeletions.
 func (b *Broker) topicDeleted(t catalog.Topic) {
 	if x := b.topics.remove(t.ID); x != nil {
 		logs := x.close()
@@ -70,9 +70,9 @@ func (d *deletions) take() []catalog.Topic {
 	return t
 }
 
-// finishDeletions removes the files of deleted topics that the data path does not know. They are told by the id in them, since
-// there may be a topic of the same name by now. A directory without an id is the deleted topic's when no other has the name: it was cut
-// short at its first append, and would else be taken for the next topic's of that name.
+// finishDeletions removes the files of deleted topics that the data path does not know. They are told by the id in
+// them, since there may be a topic of the same name by now. A directory without an id is the deleted topic's when no
+// other has the name: it was cut short at its first append, and would else be taken for the next topic's of that name.
 func (b *Broker) finishDeletions() error {
 	deleted := b.deletions.take()
 	if len(deleted) == 0 {
@@ -102,8 +102,8 @@ func (b *Broker) finishDeletions() error {
 	return nil
 }
 
-// removeFiles removes the n partitions' files of a deleted topic and then has the catalog forget the deletion. If that fails, or the
-// broker stops before, the catalog gives the order again at the next start.
+// removeFiles removes the n partitions' files of a deleted topic and then has the catalog forget the deletion. If
+// that fails, or the broker stops before, the catalog gives the order again at the next start.
 func (b *Broker) removeFiles(t catalog.Topic, n int, remove func(i int) error) {
 	errs := make([]error, n)
 	inParallel(n, func(i int) { errs[i] = remove(i) })

@@ -6,9 +6,9 @@ import (
 	"sluice/catalog"
 )
 
-// follow takes the catalog's orders: in order, once durable, and before the reply of the change they belong to. It may
-// take its time, as a deletion touches the disk; then later changes wait, and nothing else does. The first orders come while
-// the catalog is being opened: they describe what exists.
+// follow takes the catalog's orders: in order, once durable, and before the reply of the change they belong to. It
+// may take its time, as a deletion touches the disk; then later changes wait, and nothing else does. The first orders
+// come while the catalog is being opened: they describe what exists.
 func (b *Broker) follow(orders []any) {
 	for _, o := range orders {
 		b.carryOut(o)

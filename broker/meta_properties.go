@@ -12,8 +12,9 @@ import (
 	"sluice/internal/vfs"
 )
 
-// metaFile names the cluster and node that a data directory belongs to, in Kafka's format version 1. The catalog is the
-// truth; the file is there so that people and tools can tell, so it is not synced, and one that lacks its values is made anew.
+// metaFile names the cluster and node that a data directory belongs to, in Kafka's format version 1. The catalog is
+// the truth; the file is there so that people and tools can tell, so it is not synced, and one that lacks its values
+// is made anew.
 const metaFile = "meta.properties"
 
 // maxMetaBytes bounds what is read of meta.properties: a few lines.

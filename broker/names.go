@@ -2,7 +2,8 @@ package broker
 
 import "sluice/kproto"
 
-// maxTopicName is Kafka's bound on a topic's name, in bytes: with "-<partition>" behind it, it must fit in a file name of 255 bytes.
+// maxTopicName is Kafka's bound on a topic's name, in bytes: with "-<partition>" behind it, it must fit in a file
+// name of 255 bytes.
 const maxTopicName = 249
 
 // internalTopics hold the brokers' own records and are marked so in Metadata. Clients may not write to them.
@@ -18,7 +19,8 @@ var reservedTopics = map[string]bool{
 	catalogTopic:         true,
 }
 
-// checkTopicName holds a name to what Kafka allows. Names become directory names, so this is also what keeps them inside the data directory.
+// checkTopicName holds a name to what Kafka allows. Names become directory names, so this is also what keeps them
+// inside the data directory.
 func checkTopicName(name string) error {
 	switch {
 	case name == "":
@@ -49,7 +51,8 @@ var (
 // Who holds every partition: the only node.
 var onlyNode = []int32{NodeID}
 
-// Operations that a client may do, as bits by the number of the ACL operation (KIP-430). Without an authorizer that is all that make sense.
+// Operations that a client may do, as bits by the number of the ACL operation (KIP-430). Without an authorizer that
+// is all that make sense.
 const (
 	notAsked         = -1 << 31
 	opRead           = 1 << 3

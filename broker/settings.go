@@ -14,7 +14,8 @@ const (
 	resourceClientMetrics catalog.ResourceType = 16
 )
 
-// settings is what is in force now: the layers and the broker's snapshot of them. It is immutable; a change makes a new one.
+// settings is what is in force now: the layers and the broker's snapshot of them. It is immutable; a change makes a
+// new one.
 type settings struct {
 	layers config.Layers // Topic and Group stay empty here
 	broker *config.Broker

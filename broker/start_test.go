@@ -69,13 +69,11 @@ func TestAcknowledgedChangesSurvivePowerCuts(t *testing.T) {
 	}
 }
 
-// On an empty directory Start waits for at most four syncs: the catalog's first records, its partition.metadata, and the two directories. What the log
-// writes for its own comfort is held up here until Start has returned, so Start cannot have waited for it.
+// A first start waits for at most four syncs: of the data directory's parent, the catalog's first records, the catalog's
+// directory, and the data directory. What may be lost and made anew is held up here until Start has returned, so Start
+// cannot have waited for it.
 func TestFirstStartWaitsForAtMostFourSyncs(t *testing.T) {
 	disk := vfs.NewMem()
-	if err := disk.Mkdir("/data", 0o700); err != nil {
-		t.Fatal(err)
-	}
 	started := make(chan struct{})
 	var waitedFor atomic.Int32
 	disk.OnOp(func(op vfs.Op) {
@@ -182,7 +180,8 @@ func TestUnknownDirectoriesAreKept(t *testing.T) {
 	}
 }
 
-// A deletion whose files could not be removed is finished at the next start, though a topic of the same name has been made since.
+// A deletion whose files could not be removed is finished at the next start, though a topic of the same name has been
+// made since.
 func TestDeletionIsFinishedAtTheNextStart(t *testing.T) {
 	var in vfs.Injector
 	disk := vfs.NewMem()
@@ -219,7 +218,8 @@ func TestDeletionIsFinishedAtTheNextStart(t *testing.T) {
 	n.stop()
 }
 
-// A kill between a deletion and its files, before the partition's id was written: the next topic of the name must not take the files for its own.
+// A kill between a deletion and its files, before the partition's id was written: the next topic of the name must not
+// take the files for its own.
 func TestDeletionFindsFilesWithoutID(t *testing.T) {
 	var in vfs.Injector
 	disk := vfs.NewMem()
@@ -247,7 +247,8 @@ func TestDeletionFindsFilesWithoutID(t *testing.T) {
 	n.stop()
 }
 
-// When the catalog's log cannot be written, changes fail with a retriable code, nothing half-done shows, and the broker goes on once the disk does.
+// When the catalog's log cannot be written, changes fail with a retriable code, nothing half-done shows, and the
+// broker goes on once the disk does.
 func TestCatalogThatCannotBeWritten(t *testing.T) {
 	var in vfs.Injector
 	n := &node{t: t, logs: &logBook{}, opts: Options{DataDir: "/data", FS: vfs.Inject(vfs.NewMem(), &in)}}

@@ -10,8 +10,8 @@ import (
 	"sluice/kproto"
 )
 
-// Every array of every API, null and empty and with one element, at every depth: the broker answers or hangs up, and is as well as before
-// (CVE-2026-83525 was an empty array that killed a controller).
+// Every array of every API, null and empty and with one element, at every depth: the broker answers or hangs up, and
+// is as well as before (CVE-2026-83525 was an empty array that killed a controller).
 func TestArraySweep(t *testing.T) {
 	n := startNode(t, nil)
 	n.dial().mustCreate("a")

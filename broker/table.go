@@ -35,8 +35,9 @@ func (c throttleClass) String() string {
 	return [...]string{"none", "produce", "fetch", "request", "controller mutation"}[c]
 }
 
-// rows has one row per API, in order of key. The versions are what clients in use need (KIP-896 took the older ones away). A raised
-// minimum switches features off in clients that look for one exact version, so the minima are Kafka's.
+// rows has one row per API, in order of key. The versions are what clients in use need (KIP-896 took the older ones
+// away). A raised minimum switches features off in clients that look for one exact version, so the minima are
+// Kafka's.
 func rows() []row {
 	return []row{
 		{0, "Produce", 0, 13, 3, classProduce, "WRITE Topic; WRITE TransactionalId for transactional batches", produce},

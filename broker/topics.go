@@ -167,8 +167,8 @@ func (t *topic) partition(i int32) *log.Log {
 	return t.open(i)
 }
 
-// used gives the log of a partition if this run has it already. One that it does not have holds nothing: Start opens every
-// partition that has files.
+// used gives the log of a partition if this run has it already. One that it does not have holds nothing: Start opens
+// every partition that has files.
 func (t *topic) used(i int32) *log.Log {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
