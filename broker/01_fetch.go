@@ -44,7 +44,8 @@ func fetch(b *Broker, r *server.Request) {
 	if f.replica >= 0 || f.isolation < 0 || f.isolation > 1 {
 		f.refuse()
 	} else if err := f.enter(&b.fetchSessions, forgotten); err != nil {
-		f.code, f.parts = err.Code, nil
+		f.code = err.Code
+		f.clear()
 	}
 	if !f.resolve() {
 		f.wait = 0

@@ -18,12 +18,16 @@ const (
 	maxCopied = 256 << 10
 )
 
-// answer implements parkable.
+// answer implements parkable. The call ends with it.
 func (f *fetchCall) answer() {
 	f.choose()
 	a := fetchAnswer{fetchCall: f, w: wireWriter{b: server.GetBuffer(f.headerSize()), flex: f.flexible()}}
 	a.write()
-	f.req.Reply(a.reply())
+	req, reply := f.req, a.reply()
+	if reply.Done == nil {
+		f.free()
+	}
+	req.Reply(reply)
 }
 
 // choose marks the partitions that the answer names: all, or in a session those with news.
@@ -249,5 +253,6 @@ func (a *fetchAnswer) reply() server.Reply {
 	return server.Reply{Parts: parts, Done: func(bool) {
 		a.release()
 		server.PutBuffer(buf)
+		a.free()
 	}}
 }

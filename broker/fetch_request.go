@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"sync"
 	"time"
 
 	"sluice/internal/server"
@@ -12,10 +13,35 @@ type forgottenPart struct {
 	partition int32
 }
 
+var fetchCalls = sync.Pool{New: func() any { return new(fetchCall) }}
+
+// newFetchCall gives a call without partitions. Whoever completes its reply frees it: a long poll of many partitions, asked again at
+// every batch, would otherwise allocate their list each time.
+func newFetchCall(b *Broker, req *server.Request) *fetchCall {
+	f := fetchCalls.Get().(*fetchCall)
+	*f = fetchCall{broker: b, req: req, replica: -1, sessionEpoch: finalEpoch, topics: f.topics, parts: f.parts}
+	return f
+}
+
+// free returns the call to the pool. Its lists stay with it, empty.
+func (f *fetchCall) free() {
+	f.clear()
+	if f.broker, f.req, f.session = nil, nil, nil; cap(f.parts) <= maxPooledParts {
+		fetchCalls.Put(f)
+	}
+}
+
+// clear takes all partitions out.
+func (f *fetchCall) clear() {
+	clear(f.topics)
+	clear(f.parts)
+	f.topics, f.parts = f.topics[:0], f.parts[:0]
+}
+
 // parseFetch reads a Fetch body. It touches nothing but what it returns; ok is false when the body is malformed or asks
 // for more than maxFetchParts.
 func parseFetch(b *Broker, req *server.Request) (f *fetchCall, forgotten []forgottenPart, ok bool) {
-	f = &fetchCall{broker: b, req: req, replica: -1, sessionEpoch: finalEpoch}
+	f = newFetchCall(b, req)
 	r := wireReader{b: req.Body, flex: f.flexible()}
 	f.readLimits(&r)
 	for range f.readCount(&r, len(f.topics)) {

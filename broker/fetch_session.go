@@ -3,6 +3,7 @@ package broker
 import (
 	"container/list"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -240,7 +241,8 @@ func (x *fetchSession) load(f *fetchCall) {
 	for _, t := range x.topics {
 		t.index = -1
 	}
-	f.topics, f.parts = make([]fetchTopic, 0, len(x.topics)), make([]fetchPart, 0, x.size)
+	f.clear()
+	f.topics, f.parts = slices.Grow(f.topics, len(x.topics)), slices.Grow(f.parts, x.size)
 	for e := x.order.next; e != &x.order; e = e.next {
 		if e.topic.index < 0 {
 			e.topic.index = int32(len(f.topics))
