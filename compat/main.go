@@ -48,6 +48,7 @@ func runners() []runner {
 		{"franz-go", nil, library(franzgo.New)},
 		{"sarama", nil, library(sarama.New)},
 		{"kafka-go", nil, library(kafkago.New)},
+		{"kill9", nil, tool("kill9")},
 	}
 }
 
@@ -173,6 +174,17 @@ func library(connect func(address string) (checks.Client, error)) func(context.C
 		var out bytes.Buffer
 		checks.Run(ctx, client, &out, os.Stderr, o.filter)
 		return out.Bytes(), nil
+	}
+}
+
+// tool runs a program of this module that starts a broker of its own.
+func tool(name string) func(context.Context, options, string) ([]byte, error) {
+	return func(ctx context.Context, o options, _ string) ([]byte, error) {
+		args := []string{"-bin", o.binary}
+		if !o.full {
+			args = append(args, "-short")
+		}
+		return output(exec.CommandContext(ctx, filepath.Join(o.tools, name), args...))
 	}
 }
 

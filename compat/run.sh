@@ -5,5 +5,6 @@ set -euo pipefail
 cd "$(dirname "$0")"
 tools=$(mktemp -d)
 trap 'rm -rf "$tools"' EXIT
-"${GO:-go}" build -o "$tools/" ./...
+"${GO:-go}" test ./harness ./kill9
+"${GO:-go}" build -o "$tools/" . ./kill9
 "$tools/compat" -tools "$tools" "$@"
