@@ -55,6 +55,7 @@ type tracer struct {
 	leader  int
 	names   map[uint64]string
 	counted int
+	halved  string // the file whose write was carried out by half: the next call on it fails
 	result  Result
 }
 
@@ -103,6 +104,11 @@ func (t *tracer) call(pid int) {
 	if name == "" || !t.counts(target) {
 		return
 	}
+	if t.halved == target && target != "" {
+		t.halved = ""
+		t.fail(pid, &regs)
+		return
+	}
 	t.counted++
 	t.result.Counts[name]++
 	due := t.plan.When > 0 && (t.counted == t.plan.When || t.plan.Sticky && t.counted > t.plan.When)
@@ -118,9 +124,20 @@ func (t *tracer) call(pid int) {
 		_ = unix.Kill(t.leader, unix.SIGKILL)
 		return
 	}
+	if t.plan.Partial && regs.Orig_rax == unix.SYS_PWRITE64 && regs.Rdx > 1 {
+		t.halved = target
+		regs.Rdx /= 2
+		_ = unix.PtraceSetRegs(pid, &regs)
+		return
+	}
+	t.fail(pid, &regs)
+}
+
+// fail has the call return the error.
+func (t *tracer) fail(pid int, regs *unix.PtraceRegs) {
 	regs.Orig_rax = ^uint64(0) // no call: the kernel skips it and returns what stands in rax
 	regs.Rax = uint64(-int64(t.plan.Errno))
-	_ = unix.PtraceSetRegs(pid, &regs)
+	_ = unix.PtraceSetRegs(pid, regs)
 }
 
 func (t *tracer) mark() {

@@ -31,7 +31,7 @@ func writer(name string) int {
 		return 100
 	}
 	var wg sync.WaitGroup
-	failed := make(chan error, goroutines*writesEach)
+	failed := make(chan error, goroutines*writesEach+1)
 	for g := range goroutines {
 		wg.Go(func() {
 			for i := range writesEach {
@@ -42,6 +42,9 @@ func writer(name string) int {
 		})
 	}
 	wg.Wait()
+	if _, err := f.WriteAt([]byte{0, 0}, goroutines*writesEach); err != nil { // one more, of zeros
+		failed <- err
+	}
 	close(failed)
 	n := 0
 	for err := range failed {
@@ -80,7 +83,7 @@ const total = goroutines * writesEach
 
 func TestCountsOverAllThreads(t *testing.T) {
 	r, data := traced(t, Plan{})
-	if r.Exit != 0 || r.Counts["pwrite64"] != total || r.Counts["fsync"] != 0 || r.Hits != 0 || written(data) != total {
+	if r.Exit != 0 || r.Counts["pwrite64"] != total+1 || r.Counts["fsync"] != 0 || r.Hits != 0 || written(data) != total {
 		t.Errorf("%+v, %d bytes written", r, written(data))
 	}
 }
@@ -100,15 +103,23 @@ func TestFailsCalls(t *testing.T) {
 		when   int
 		sticky bool
 		failed int
-	}{{1, false, 1}, {50, false, 1}, {total, false, 1}, {50, true, total - 49}, {1, true, total}, {total + 1, true, 0}} {
+	}{{1, false, 1}, {50, false, 1}, {total, false, 1}, {50, true, total - 48}, {1, true, total + 1}, {total + 2, true, 0}} {
 		mark := filepath.Join(t.TempDir(), "mark")
 		r, data := traced(t, Plan{When: c.when, Sticky: c.sticky, Errno: syscall.EIO, Mark: mark})
 		if _, err := os.Stat(mark); (err == nil) != (c.failed > 0) {
 			t.Errorf("%+v: mark: %v", c, err)
 		}
-		if r.Exit != c.failed&0xff || r.Hits != c.failed || written(data) != total-c.failed {
+		if r.Exit != c.failed&0xff || r.Hits != c.failed || written(data) != total-min(c.failed, max(0, total-c.when+1)) {
 			t.Errorf("%+v: %+v, %d bytes written", c, r, written(data))
 		}
+	}
+}
+
+// A write of two bytes that fails half way leaves the first.
+func TestFailsHalfWay(t *testing.T) {
+	r, data := traced(t, Plan{When: total + 1, Errno: syscall.EIO, Partial: true})
+	if r.Exit != 1 || r.Hits != 1 || len(data) != total+1 {
+		t.Errorf("%+v, %d bytes in the file", r, len(data))
 	}
 }
 

@@ -37,7 +37,7 @@ func (p point) String() string {
 
 // plan is what is left of the point for a life that begins after so many calls.
 func (p point) plan(at place, before int) *ptrace.Plan {
-	plan := &ptrace.Plan{Calls: []string{p.call}, Under: at.dir, Mark: at.mark(), Sockets: p.action == actionKill, When: p.n - before, Sticky: p.sticky, Kill: p.action == actionKill}
+	plan := &ptrace.Plan{Calls: []string{p.call}, Under: at.dir, Mark: at.mark(), Partial: p.action == "ENOSPC", Sockets: p.action == actionKill, When: p.n - before, Sticky: p.sticky, Kill: p.action == actionKill}
 	if p.action == actionCount {
 		plan.Calls, plan.Sockets, plan.When = calls, true, 0
 	}
