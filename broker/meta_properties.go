@@ -32,8 +32,8 @@ func readMeta(fsys vfs.FS, dir string) (metaProperties, error) {
 		return nil, fmt.Errorf("read %s: %w", metaFile, err)
 	}
 	m, err := config.ParseProperties(text)
-	if err != nil {
-		return nil, nil // torn by a power cut
+	if err != nil || m["version"] == "" {
+		return nil, nil // torn by a power cut or a full disk: the version stands last
 	}
 	return m, nil
 }

@@ -129,6 +129,8 @@ func TestForeignDataDirectory(t *testing.T) {
 		{"another node", "version=1\ncluster.id=%s\nnode.id=2\n", "belongs to node 2"},
 		{"too long", strings.Repeat("#", maxMetaBytes+1), "at most"},
 		{"torn", "vers", ""},
+		{"torn in the cluster's id", "cluster.id=AAAA", ""},
+		{"torn in the version", "cluster.id=AAAAAAAAAAAAAAAAAAAAAA\nnode.id=2\nversi", ""},
 		{"zeros", "\x00\x00\x00\x00", ""},
 		{"empty", "", ""},
 	} {
