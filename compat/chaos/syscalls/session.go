@@ -412,9 +412,9 @@ func (s *session) resendLast(name string) error {
 	}
 	var items []item
 	for p := range n {
-		bs := t.part(p).batches
-		if len(bs) > 0 && bs[len(bs)-1].acked && bs[len(bs)-1].pid >= 0 {
-			items = append(items, item{t, p, bs[len(bs)-1]})
+		idempotent := slices.DeleteFunc(slices.Clone(t.part(p).batches), func(b *batch) bool { return b.pid < 0 })
+		if n := len(idempotent); n > 0 && idempotent[n-1].acked {
+			items = append(items, item{t, p, idempotent[n-1]})
 		}
 	}
 	if len(items) == 0 {
