@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"sluice/catalog"
-	"sluice/kproto"
 	"sluice/log"
 )
 
@@ -50,16 +50,17 @@ func (b *Broker) topicDeleted(t catalog.Topic) {
 	b.deletions.add(t)
 }
 
-// deletions are deleted topics that this run never knew and whose files may still be there.
+// deletions are deleted topics whose files may still be there: this run never knew the topics, or could not remove the
+// files.
 type deletions struct {
 	mu     sync.Mutex
 	topics []catalog.Topic
 }
 
-func (d *deletions) add(t catalog.Topic) {
+func (d *deletions) add(t ...catalog.Topic) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.topics = append(d.topics, t)
+	d.topics = append(d.topics, t...)
 }
 
 func (d *deletions) take() []catalog.Topic {
@@ -71,8 +72,7 @@ func (d *deletions) take() []catalog.Topic {
 }
 
 // finishDeletions removes the files of deleted topics that the data path does not know. They are told by the id in
-// them, since there may be a topic of the same name by now. A directory without an id is the deleted topic's when no
-// other has the name: it was cut short at its first append, and would else be taken for the next topic's of that name.
+// them, since there may be a topic of the same name by now.
 func (b *Broker) finishDeletions() error {
 	deleted := b.deletions.take()
 	if len(deleted) == 0 {
@@ -80,36 +80,33 @@ func (b *Broker) finishDeletions() error {
 	}
 	found, err := b.dir.Partitions()
 	if err != nil {
+		b.deletions.add(deleted...)
 		return err
 	}
-	byID := map[kproto.TopicID][]log.Found{}
-	nameless := map[string][]log.Found{} // by topic name: those without an id
-	for _, f := range found {
-		if f.ID.IsZero() {
-			nameless[f.Topic] = append(nameless[f.Topic], f)
-			continue
-		}
-		byID[f.ID] = append(byID[f.ID], f)
-	}
 	for _, t := range deleted {
-		files := byID[t.ID]
-		if b.topics.byName(t.Name) == nil {
-			files = append(files, nameless[t.Name]...)
-			delete(nameless, t.Name)
-		}
+		files := slices.DeleteFunc(slices.Clone(found), func(f log.Found) bool { return f.ID != t.ID && !b.unfinished(f, t) })
 		b.removeFiles(t, len(files), func(i int) error { return b.dir.Discard(files[i]) })
 	}
 	return nil
 }
 
-// removeFiles removes the n partitions' files of a deleted topic and then has the catalog forget the deletion. If
-// that fails, or the broker stops before, the catalog gives the order again at the next start.
+// unfinished tells whether a directory is what a power cut left of a first append, and may be a deleted topic's. It has
+// no id yet, so nothing in it was acknowledged, and the next topic of that name would take it for its own. While requests
+// are served that topic may be making it just now; before, even what is its own may go.
+func (b *Broker) unfinished(f log.Found, deleted catalog.Topic) bool {
+	return f.ID.IsZero() && f.Topic == deleted.Name && (!b.ready.Load() || b.topics.byName(f.Topic) == nil)
+}
+
+// removeFiles removes the n partitions' files of a deleted topic and then has the catalog forget the deletion. What
+// fails is tried again with the next change of the catalog. If the broker stops before, the catalog gives the order
+// again at the next start.
 func (b *Broker) removeFiles(t catalog.Topic, n int, remove func(i int) error) {
 	errs := make([]error, n)
 	inParallel(n, func(i int) { errs[i] = remove(i) })
 	if err := errors.Join(errs...); err != nil {
-		b.logger.Error("files of a deleted topic could not be removed; the next start tries again",
+		b.logger.Error("files of a deleted topic could not be removed; the next change of a topic tries again",
 			"topic", t.Name, "id", t.ID.String(), "err", err)
+		b.deletions.add(t)
 		return
 	}
 	b.catalog.Do(catalog.TopicGone{ID: t.ID}, func(any, error) {}) // a failure is repaired as above

@@ -10,13 +10,20 @@ import (
 // may take its time, as a deletion touches the disk; then later changes wait, and nothing else does. The first orders
 // come while the catalog is being opened: they describe what exists.
 func (b *Broker) follow(orders []any) {
+	b.tryDeletions() // those that failed: a topic that is made now may need the place
 	for _, o := range orders {
 		b.carryOut(o)
 	}
-	if b.ready.Load() { // else Start does it, once for all
-		if err := b.finishDeletions(); err != nil {
-			b.logger.Error("deletions wait for the next start", "err", err)
-		}
+	b.tryDeletions()
+}
+
+// tryDeletions does nothing before the requests begin: Start finishes deletions once for all.
+func (b *Broker) tryDeletions() {
+	if !b.ready.Load() {
+		return
+	}
+	if err := b.finishDeletions(); err != nil {
+		b.logger.Error("deletions wait for the next change of a topic", "err", err)
 	}
 }
 

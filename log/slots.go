@@ -121,7 +121,7 @@ func openSlots(fs vfs.FS, dir string, logger *slog.Logger) (*slots, error) {
 		}
 	}
 	if s.rotten > 0 {
-		logger.Error("durable offsets are damaged: their partitions are recovered from their files alone", "file", s.path, "slots", s.rotten)
+		logger.Warn("durable offsets are damaged, or were torn by a power cut: their partitions are recovered from their files alone", "file", s.path, "slots", s.rotten)
 	}
 	return s, nil
 }

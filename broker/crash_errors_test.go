@@ -1,0 +1,156 @@
+package broker
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/internal/vfs"
+)
+
+// everything uses all that the catalog and the logs can do, on a disk that may fail.
+func everything(w *world) {
+	w.addAlien()
+	w.startSomehow()
+	w.create(spec{"a", 2, map[string]string{"retention.ms": "1000000"}}, spec{"b", 1, nil})
+	w.autoCreate("c")
+	w.produce("a", 0, 3)
+	w.produce("b", 0, 1)
+	w.produce("a", 0, 2)
+	w.initProducerID()
+	w.alter(change{typ: ofTopic, name: "a", set: map[string]string{"max.message.bytes": "6000"}, unset: []string{"retention.ms"}},
+		change{typ: ofBroker, name: "1", set: map[string]string{"log.retention.ms": "2000000"}})
+	w.addPartitions("b", 3)
+	w.produce("b", 2, 1)
+	w.deleteRecords("a", 0, 2)
+	slotsSync()
+	w.restart()
+	w.produce("a", 0, 1)
+	w.produce("a", 1, 1)
+	w.deleteTopics("b")
+	w.create(spec{"b", 1, nil})
+	w.produce("b", 0, 2)
+	w.replace(change{typ: ofBroker, name: "", set: map[string]string{"log.retention.ms": "3000000"}})
+	w.drainBlock()
+	w.initProducerID()
+	w.produceAndDelete("c")
+	w.create(spec{"c", 1, nil})
+	w.produce("c", 0, 1)
+	w.produce("a", 0, 1)
+}
+
+// TestDiskErrors fails the operations of a run, one in each run, once or from then on. Every request gets an answer with a Kafka code; nothing that was
+// answered with success, or seen, is missing afterwards; a single error is got over without a restart, and any after one. Nothing is left
+// running: the bubble would not end.
+func TestDiskErrors(t *testing.T) {
+	stride := 7
+	if testing.Short() {
+		stride = 50
+	}
+	if env("SLUICE_CRASH_IMAGES", 0) > 0 {
+		stride = 1
+	}
+	seed := env("SLUICE_CRASH_SEED", 1)
+	n := countOperations(t)
+	runs := 0
+	for i, f := range []vfs.Fault{{Err: syscall.EIO}, {Err: syscall.ENOSPC}, {Err: syscall.EIO, Sticky: true}, {Err: syscall.ENOSPC, Sticky: true}} {
+		t.Run(fmt.Sprintf("%v sticky=%v", f.Err, f.Sticky), func(t *testing.T) {
+			for at := 1 + (seed+i)%stride; at <= n && !t.Failed(); at += stride {
+				f.Ops, f.Nth = vfs.OpAny, at
+				failing(t, f)
+				runs++
+			}
+		})
+	}
+	t.Logf("seed %d: %d runs of %d operations", seed, runs, n)
+}
+
+// countOperations counts those of a run without errors.
+func countOperations(t *testing.T) (n int) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFailingWorld(t)
+		everything(w)
+		check(t, w.stop())
+		n = w.in.Count(vfs.OpAny)
+	})
+	return n
+}
+
+func newFailingWorld(t *testing.T) *world {
+	w := newWorld(t)
+	w.lenient = true
+	return w
+}
+
+func failing(t *testing.T, f vfs.Fault) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newFailingWorld(t)
+		defer func() {
+			if t.Failed() {
+				t.Logf("operation %d failed with %v, sticky %v; the broker logged %q", f.Nth, f.Err, f.Sticky, w.logs.errors())
+			}
+		}()
+		w.in.Add(f)
+		everything(w)
+		w.in.Heal()
+		time.Sleep(3 * time.Second) // the logs and the catalog look again within a second
+		w.resolve()
+		if !f.Sticky {
+			w.works("live")
+		}
+		w.examine(f.Nth)
+		_ = w.stop()
+		w.examine(f.Nth)
+		w.mustStart()
+		w.resolve()
+		w.works("restarted")
+		check(t, w.stop())
+	})
+}
+
+// works makes a topic and writes to all.
+func (w *world) works(name string) {
+	w.t.Helper()
+	w.lenient = false
+	w.create(spec{name, 1, nil})
+	for _, other := range []string{name, "a", "b", "c"} {
+		if w.lenient = true; w.current(other) != nil {
+			w.lenient = false
+			w.produce(other, 0, 1)
+		}
+	}
+	w.initProducerID()
+	w.lenient = true
+	w.resolve()
+}
+
+// examine looks at what a power cut now would leave.
+func (w *world) examine(seed int) {
+	w.t.Helper()
+	x := examiner{rng: rand.New(rand.NewPCG(uint64(seed), 0))}
+	for _, choice := range []vfs.Chooser{vfs.KeepNothing, vfs.KeepEverything, vfs.Seeded(uint64(seed))} {
+		p := w.book.read()
+		check(w.t, x.examine(w.mem.Crash(choice), p))
+	}
+}
+
+// A topic whose files could not be removed does not stand in the way of the next one of its name.
+func TestDeletionIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.mustStart()
+		w.create(spec{"a", 1, nil})
+		w.produce("a", 0, 3)
+		w.in.Add(vfs.Fault{Ops: vfs.OpRename, Path: crashDir + "/a-0", Sticky: true})
+		w.deleteTopics("a")
+		w.in.Heal()
+		w.create(spec{"a", 1, nil})
+		w.produce("a", 0, 1)
+		w.examine(1)
+		check(t, w.stop())
+		w.examine(1)
+	})
+}
