@@ -1,18 +1,21 @@
 #!/usr/bin/env bash
-# Kills the built binary at its system calls and has them fail.   usage: run.sh [-short | flags of syscalls]
-# Without flags it is the full run: every call of the scenario, and errors at many of each kind; about ten minutes.
-# The last line of each part is "N passed, N failed, N skipped"; the exit code is 1 when something failed.
+# What the built binary does when it is killed at a system call, when a call fails, and when the disk is full.
+#   usage: run.sh [-short]   in full: every call of the scenario, errors at many of each kind, 100 full disks; a quarter of an hour
+# Each part ends with "N passed, N failed, N skipped"; the exit code is 1 when something failed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-tool=$(mktemp -d)
-trap 'rm -rf "$tool"' EXIT
-"${GO:-go}" build -o "$tool/" ./chaos/syscalls
-run() { "$tool/syscalls" -bin ../bin/sluice "$@"; }
-if [ $# -gt 0 ]; then
-  run "$@"
-  exit
-fi
+tools=$(mktemp -d)
+trap 'rm -rf "$tools"' EXIT
+"${GO:-go}" build -o "$tools/" ./chaos/...
 failed=0
-run -stride 1 || failed=1
-run -inject EIO,ENOSPC -points 40 || failed=1
+run() { echo "== $*"; "$tools/$1" -bin ../bin/sluice "${@:2}" || failed=1; }
+if [ "${1:-}" = -short ]; then
+  run syscalls -short
+  run fulldisk -cycles 5
+else
+  run syscalls
+  run syscalls # another seed: other records, other sizes, other calls
+  run syscalls -inject EIO,ENOSPC -points 40
+  run fulldisk
+fi
 exit $failed

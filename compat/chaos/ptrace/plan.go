@@ -13,7 +13,7 @@ type Plan struct {
 	When    int      // the N-th counted call, from 1, is the one; 0: count only
 	Errno   syscall.Errno
 	Sticky  bool   // every call from the N-th on
-	Partial bool   // a pwrite64 that is to fail writes half of its bytes, and its second call, for the rest, fails
+	Partial bool   // a pwrite64 that is to fail writes some whole blocks first, if it reaches over the end of one; the call for the rest fails
 	Mark    string // a file that is made when the first call fails, before the process learns of it; "": none
 	Kill    bool   // SIGKILL before the call is carried out; otherwise it fails with Errno
 }

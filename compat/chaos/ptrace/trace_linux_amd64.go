@@ -55,7 +55,7 @@ type tracer struct {
 	leader  int
 	names   map[uint64]string
 	counted int
-	halved  string // the file whose write was carried out by half: the next call on it fails
+	halved  string // the file whose write was carried out in part: the next call on it fails
 	result  Result
 }
 
@@ -124,13 +124,29 @@ func (t *tracer) call(pid int) {
 		_ = unix.Kill(t.leader, unix.SIGKILL)
 		return
 	}
-	if t.plan.Partial && regs.Orig_rax == unix.SYS_PWRITE64 && regs.Rdx > 1 {
+	if t.plan.Partial && regs.Orig_rax == unix.SYS_PWRITE64 && shorten(&regs) {
 		t.halved = target
-		regs.Rdx /= 2
 		_ = unix.PtraceSetRegs(pid, &regs)
 		return
 	}
 	t.fail(pid, &regs)
+}
+
+// blockBytes is the smallest block of common file systems: a disk that fills up cuts a write at the end of one.
+const blockBytes = 1024
+
+// shorten has a pwrite64 end at the last end of a block in its first half, or else the first one in it.
+func shorten(regs *unix.PtraceRegs) bool {
+	pos, n := regs.R10, regs.Rdx
+	end := (pos + n/2) / blockBytes * blockBytes
+	if end <= pos {
+		end = (pos/blockBytes + 1) * blockBytes
+	}
+	if end >= pos+n {
+		return false
+	}
+	regs.Rdx = end - pos
+	return true
 }
 
 // fail has the call return the error.

@@ -42,7 +42,7 @@ func writer(name string) int {
 		})
 	}
 	wg.Wait()
-	if _, err := f.WriteAt([]byte{0, 0}, goroutines*writesEach); err != nil { // one more, of zeros
+	if _, err := f.WriteAt([]byte{0, 0}, blockBytes-1); err != nil { // one more, over the end of a block
 		failed <- err
 	}
 	close(failed)
@@ -115,11 +115,14 @@ func TestFailsCalls(t *testing.T) {
 	}
 }
 
-// A write of two bytes that fails half way leaves the first.
+// A write of two bytes over the end of a block leaves the first; one within a block leaves nothing.
 func TestFailsHalfWay(t *testing.T) {
 	r, data := traced(t, Plan{When: total + 1, Errno: syscall.EIO, Partial: true})
-	if r.Exit != 1 || r.Hits != 1 || len(data) != total+1 {
+	if r.Exit != 1 || r.Hits != 1 || len(data) != blockBytes {
 		t.Errorf("%+v, %d bytes in the file", r, len(data))
+	}
+	if r, data := traced(t, Plan{When: 1, Errno: syscall.EIO, Partial: true}); r.Exit != 1 || written(data) != total-1 {
+		t.Errorf("%+v, %d bytes written", r, written(data))
 	}
 }
 
