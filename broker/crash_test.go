@@ -272,6 +272,8 @@ type powerCuts struct {
 	x     examiner
 	seeds int
 	rate  float64
+	// moments is the share of the operations that is looked at; 0 means all.
+	moments float64
 
 	mu     sync.Mutex
 	images int
@@ -295,7 +297,12 @@ const maxViolations = 3
 func (s *powerCuts) cut(w *world, moment, point string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.points[point]++
+	if s.moments > 0 && s.x.rng.Float64() > s.moments {
+		return
+	}
+	if s.points != nil {
+		s.points[point]++
+	}
 	p := w.book.read()
 	for name, img := range w.mem.Images(s.seeds) {
 		if len(s.errs) >= maxViolations {
@@ -309,6 +316,12 @@ func (s *powerCuts) cut(w *world, moment, point string) {
 		}
 		// What is told while the operation stands still must be safe as well, so the book is read anew, always before the image is made.
 		p = w.book.read()
+	}
+}
+
+func (s *powerCuts) report(t testing.TB) {
+	for _, e := range s.errs {
+		t.Error(e)
 	}
 }
 
@@ -354,9 +367,7 @@ func TestPowerCuts(t *testing.T) {
 					s.cut(w, "the end", "the end")
 					w.mem.OnOp(nil)
 				})
-				for _, e := range s.errs {
-					t.Error(e)
-				}
+				s.report(t)
 				t.Logf("%d images", s.images)
 				total += s.images
 			})

@@ -78,7 +78,11 @@ func (b *Broker) finishDeletions() error {
 	if len(deleted) == 0 {
 		return nil
 	}
-	found, err := b.dir.Partitions()
+	err := b.dir.SettleDeletions()
+	var found []log.Found
+	if err == nil {
+		found, err = b.dir.Partitions()
+	}
 	if err != nil {
 		b.deletions.add(deleted...)
 		return err

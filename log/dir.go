@@ -40,7 +40,8 @@ type Dir struct {
 	epoch     atomic.Int32
 	slots     *slots
 	syncer    *syncer
-	dying     sync.Map // paths of partition directories that Delete is about to rename
+	dying     sync.Map    // paths of partition directories that Delete is about to rename
+	unsettled atomic.Bool // a deleted partition's directory was renamed, and that may not be durable
 
 	mu     sync.Mutex
 	logs   map[string]*Log // by directory name; a deleted partition's place is free again
@@ -117,20 +118,28 @@ func (d *Dir) takeCleanMark() error {
 	return nil
 }
 
-// sweep removes what a crash left of deletions.
+// sweep removes what a crash left of deletions. After the end of the process alone their renames may not be durable yet.
 func (d *Dir) sweep() error {
 	entries, err := d.fs.ReadDir(d.path)
 	if err != nil {
 		return storageError("list data directory", err)
 	}
 	partitions := false
+	var dying []os.DirEntry
 	for _, e := range entries {
 		_, _, named := parsePartitionDir(e.Name())
 		partitions = partitions || named && e.IsDir()
 		if e.IsDir() && strings.HasSuffix(e.Name(), deleteSuffix) {
-			if err := vfs.RemoveAll(d.fs, filepath.Join(d.path, e.Name())); err != nil {
-				d.logger.Warn("deleted partition's files remain", "directory", e.Name(), "error", err)
-			}
+			dying = append(dying, e)
+		}
+	}
+	d.unsettled.Store(len(dying) > 0)
+	if err := d.SettleDeletions(); err != nil {
+		return err
+	}
+	for _, e := range dying {
+		if err := vfs.RemoveAll(d.fs, filepath.Join(d.path, e.Name())); err != nil {
+			d.logger.Warn("deleted partition's files remain", "directory", e.Name(), "error", err)
 		}
 	}
 	if !partitions {
@@ -271,10 +280,24 @@ func (d *Dir) discard(topic string, partition int32, id kproto.TopicID) error {
 		return storageError("rename deleted partition", err)
 	}
 	if err := d.fs.SyncDir(d.path); err != nil {
+		d.unsettled.Store(true)
 		return storageError("sync data directory", err)
 	}
 	if err := vfs.RemoveAll(d.fs, gone); err != nil {
 		return storageError("remove deleted partition", err)
+	}
+	return nil
+}
+
+// SettleDeletions makes durable that deleted partitions are out of the way, where that failed when they were deleted. A
+// power cut could else bring back a directory that is no longer to be seen.
+func (d *Dir) SettleDeletions() error {
+	if !d.unsettled.Swap(false) {
+		return nil
+	}
+	if err := d.fs.SyncDir(d.path); err != nil {
+		d.unsettled.Store(true)
+		return storageError("sync data directory", err)
 	}
 	return nil
 }
