@@ -83,7 +83,7 @@ type partPage struct {
 	tries    []try
 	seen     map[int64]string // values that a consumer has read, by offset
 	high     int64            // the largest high watermark told
-	start    int64            // acknowledged
+	start    int64            // acknowledged or told
 	tryStart int64            // the largest asked for
 }
 

@@ -233,7 +233,7 @@ func (s *spy) read(id kproto.TopicID, p kmsg.FetchResponseTopicPartition) {
 	if page == nil {
 		return
 	}
-	page.high = max(page.high, p.HighWatermark)
+	page.high, page.start = max(page.high, p.HighWatermark), max(page.start, p.LogStartOffset)
 	eachValue(p.RecordBatches, func(offset int64, v string) { page.seen[offset] = v })
 }
 

@@ -451,6 +451,9 @@ func (r *recovery) scan(s *segment, limit int64) (*badBatch, error) {
 		case isBad:
 			return bad, nil
 		}
+		if err := r.renew(s, pos, limit); err != nil {
+			return nil, err
+		}
 		r.take(s, h, pos, n)
 	}
 }
@@ -465,6 +468,19 @@ func (r *recovery) check(s *segment, h kproto.Batch, pos, n int64) error {
 		r.buf = b
 	}
 	return err
+}
+
+// renew writes the batch just read once more if it is not known to be durable. After a failed sync the kernel may give bytes that count as clean
+// and are not on the disk, and no later sync would bring them there. Without a known durable offset that may be so in the last segment.
+func (r *recovery) renew(s *segment, pos, limit int64) error {
+	last := kproto.Batch(r.buf).NextOffset()
+	if r.known && last <= r.slot.durable || !r.known && limit != maxOffset {
+		return nil
+	}
+	if _, err := s.file.WriteAt(r.buf, pos); err != nil {
+		return storageError("write recovered batch again", err)
+	}
+	return nil
 }
 
 func (r *recovery) take(s *segment, h kproto.Batch, pos, n int64) {

@@ -128,21 +128,35 @@ func openSlots(fs vfs.FS, dir string, logger *slog.Logger) (*slots, error) {
 
 func isZero(b []byte) bool { return len(bytes.Trim(b, "\x00")) == 0 }
 
-// settle makes what was read durable, if there is a file.
+// settle makes what was read durable, if there is a file. It writes it again first, for the reason that recovery.renew gives.
 func (s *slots) settle() error {
 	s.mu.Lock()
 	if s.used == 0 {
 		s.mu.Unlock()
 		return nil
 	}
-	err := s.openLocked()
-	s.written++
+	err := s.rewriteLocked()
 	n := s.written
 	s.mu.Unlock()
 	if err != nil {
 		return err
 	}
 	return s.sync(n)
+}
+
+func (s *slots) rewriteLocked() error {
+	data, err := vfs.ReadFile(s.fs, s.path, maxSlotFile)
+	if err != nil {
+		return storageError("read durable offsets", err)
+	}
+	if err := s.openLocked(); err != nil {
+		return err
+	}
+	s.written++
+	if _, err := s.file.WriteAt(data, 0); err != nil {
+		return storageError("write durable offsets again", err)
+	}
+	return nil
 }
 
 func (s *slots) openLocked() error {

@@ -126,6 +126,27 @@ func TestInjectLostSync(t *testing.T) {
 	if got := show(m.Crash(KeepNothing)); got != "f=.4096b1" {
 		t.Errorf("after a good sync of more: %s", got)
 	}
+	write(t, f, 0, "cc")
+	check(t, f.Sync())
+	if got := show(m.Crash(KeepNothing)); !strings.HasPrefix(got, "f=c2") || !strings.HasSuffix(got, "b1") {
+		t.Errorf("after the lost data was written again: %s", got)
+	}
+}
+
+// TestInjectLostSize: what was lost can be written again, and then it is there with its size.
+func TestInjectLostSize(t *testing.T) {
+	m, in := NewMem(), &Injector{}
+	fsys := Inject(m, in)
+	f := create(t, fsys, "f")
+	check(t, m.SyncDir("/"))
+	write(t, f, 0, "aaaa")
+	in.Add(Fault{Ops: OpSync})
+	wantErr(t, f.Sync(), syscall.EIO)
+	write(t, f, 0, "aaa")
+	check(t, f.Sync())
+	if got := show(m.Crash(KeepNothing)); got != "f=a3" {
+		t.Errorf("after a part was written again: %s", got)
+	}
 }
 
 func TestInjectRot(t *testing.T) {

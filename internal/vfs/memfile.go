@@ -124,6 +124,19 @@ func (m *Mem) write(ino *inode, name string, data []byte, off int64) {
 		ino:  ino, image: image,
 	})
 	m.resize(ino, name, max(ino.content.size, end))
+	if size := ino.syncedSize(); size < end { // a failed Sync dropped the size; writing back this data sets it
+		m.remember(&change{Item: Item{Kind: OpTruncate, Name: clean(name), Size: end, Sectors: 1}, ino: ino})
+	}
+}
+
+// syncedSize is the size that the file has after the next Sync. It is less than what programs see only after a failed one.
+func (ino *inode) syncedSize() int64 {
+	for _, c := range slices.Backward(ino.pending) {
+		if c.Kind == OpTruncate {
+			return c.Size
+		}
+	}
+	return ino.durable.size
 }
 
 func (m *Mem) remember(c *change) {
