@@ -239,6 +239,25 @@ func TestMute(t *testing.T) {
 	})
 }
 
+// A mute that comes in the middle of a frame is no stall of the client.
+func TestMuteIsNoStall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newPipeListener()
+		conns := make(chan *Conn, 2)
+		s := serveOn(t, l, handlerFunc(func(r *Request) {
+			conns <- r.Conn
+			r.ReplyBytes(response(r.CorrelationID, nil))
+		}), Options{StallTimeout: time.Second})
+		c := newClient(t, l.dial())
+		go c.send(request(1, nil), request(2, nil)[:9])
+		c.wantReplies(1, 1)
+		(<-conns).Mute(5 * time.Second)
+		go c.send(request(2, nil)[9:])
+		c.wantReplies(2, 2)
+		_ = s.Shutdown(t.Context())
+	})
+}
+
 func TestTimeouts(t *testing.T) {
 	const idle, stall = 10 * time.Minute, 30 * time.Second
 	park := handlerFunc(func(r *Request) {
@@ -359,7 +378,7 @@ func TestBudgetOrder(t *testing.T) {
 	}
 	var order []string
 	granted := make(chan string)
-	claim := func(name string, n int64, first bool) {
+	ask := func(name string, n int64, first bool) {
 		waiting := len(b.waiters)
 		go func() {
 			if b.acquire(t.Context(), n, first) == nil {
@@ -368,9 +387,9 @@ func TestBudgetOrder(t *testing.T) {
 		}()
 		eventually(t, name+" waits", func() bool { b.mu.Lock(); defer b.mu.Unlock(); return len(b.waiters) > waiting })
 	}
-	claim("new", 50, false)
-	claim("small", 10, false)
-	claim("growing", 80, true)
+	ask("new", 50, false)
+	ask("small", 10, false)
+	ask("growing", 80, true)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errIdle)
 	if err := b.acquire(ctx, 10, false); err != errIdle {
@@ -387,6 +406,10 @@ func TestBudgetOrder(t *testing.T) {
 	b.release(60)
 	if !b.try(1000) {
 		t.Error("a claim larger than the budget must pass when it is alone")
+	}
+	b.cancel(&claim{n: 1000}) // granted when its owner had given up already
+	if b.used != 0 {
+		t.Error(b.used, "bytes in use at the end")
 	}
 }
 

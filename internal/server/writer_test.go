@@ -127,6 +127,19 @@ func TestAbortWaitsForEarlierReplies(t *testing.T) {
 	}
 }
 
+// The client sees the end at once, however long the server goes on reading.
+func TestAbortEndsTheStreamAtOnce(t *testing.T) {
+	s := startServer(t, handlerFunc(func(r *Request) { r.Abort("test") }), Options{}, func(s *Server) { s.tick = time.Hour })
+	c := s.dial(t)
+	c.send(request(1, nil), bytes.Repeat([]byte("unread"), 10_000))
+	c.wantEnd()
+	if counted(s.metrics.open) != 1 {
+		t.Error("the connection did not wait for what the client still sends")
+	}
+	c.Close()
+	eventually(t, "the end", func() bool { return counted(s.metrics.open) == 0 })
+}
+
 func TestAbortReasonsAreBounded(t *testing.T) {
 	m := NewMetrics(nil)
 	for i := range maxReasons + 10 {
@@ -408,6 +421,27 @@ func listenAnywhere(t *testing.T, onPipe bool) (net.Listener, func() net.Conn) {
 			t.Fatal(err)
 		}
 		return nc
+	}
+}
+
+// In the steady state a small request allocates nothing.
+func TestRequestsDoNotAllocate(t *testing.T) {
+	if raceEnabled {
+		t.Skip("under the race detector pools drop what they get")
+	}
+	s := startServer(t, echo, Options{})
+	c := s.dial(t)
+	frame, reply := request(1, nil), make([]byte, 8)
+	perRun := testing.AllocsPerRun(500, func() {
+		if _, err := c.Conn.Write(frame); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(c.r, reply); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if perRun > 0 {
+		t.Errorf("%v allocations a request", perRun)
 	}
 }
 
