@@ -1,0 +1,117 @@
+package group
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sluice/kproto"
+)
+
+// commitUnknownGroup is the version of OffsetCommit from which on an unknown group is called so.
+const commitUnknownGroup = 9
+
+// commit records offsets. What is taken of one request is one batch: a crash leaves all of it or none.
+func (m *Machine) commit(r *kmsg.OffsetCommitRequest) *kmsg.OffsetCommitResponse {
+	g, code := m.committer(r)
+	if code == kproto.NoError && commitSize(r) > maxStepBytes {
+		code = kproto.InvalidCommitOffsetSize
+	}
+	resp := kmsg.NewPtrOffsetCommitResponse()
+	for _, t := range r.Topics {
+		topic := kmsg.NewOffsetCommitResponseTopic()
+		topic.Topic, topic.TopicID = t.Topic, t.TopicID
+		for _, p := range t.Partitions {
+			partition := kmsg.NewOffsetCommitResponseTopicPartition()
+			partition.Partition = p.Partition
+			if partition.ErrorCode = code; code == kproto.NoError {
+				partition.ErrorCode = m.commitPartition(g, r, t.Topic, p)
+			}
+			topic.Partitions = append(topic.Partitions, partition)
+		}
+		resp.Topics = append(resp.Topics, topic)
+	}
+	if g != nil && len(m.effects.Records) == 0 {
+		m.forgetIfNothing(g)
+	}
+	return resp
+}
+
+func (m *Machine) commitPartition(g *group, r *kmsg.OffsetCommitRequest, topic string, p kmsg.OffsetCommitRequestTopicPartition) int16 {
+	metadata := ""
+	if p.Metadata != nil {
+		metadata = *p.Metadata
+	}
+	switch {
+	case len(metadata) > min(m.settings.OffsetMetadataMaxBytes, maxMetadata):
+		return kproto.OffsetMetadataTooLarge
+	case p.Offset < -1:
+		return kproto.InvalidRequest
+	}
+	o := offset{
+		partition:   p.Partition,
+		leaderEpoch: p.LeaderEpoch,
+		offset:      p.Offset,
+		metadata:    metadata,
+		committed:   m.millis,
+		expires:     -1,
+	}
+	if r.Version <= 4 && r.RetentionTimeMillis >= 0 {
+		o.expires = m.millis + r.RetentionTimeMillis
+	}
+	m.write(offsetRecord(g.id, topic, o))
+	return kproto.NoError
+}
+
+// committer finds the group, and tells whether this client may commit to it now. Who names neither member nor generation does not
+// use group management, and may while nobody else does.
+func (m *Machine) committer(r *kmsg.OffsetCommitRequest) (*group, int16) {
+	g := m.groups[r.Group]
+	if g == nil {
+		return m.simpleGroup(r)
+	}
+	if r.Generation < 0 && g.state == Empty {
+		return g, kproto.NoError
+	}
+	if r.Generation < 0 && r.MemberID == "" && r.InstanceID == nil {
+		return nil, kproto.UnknownMemberID
+	}
+	member, code := g.check(r.MemberID, r.InstanceID)
+	switch {
+	case code != kproto.NoError:
+		return nil, code
+	case r.Generation != g.generation:
+		return nil, kproto.IllegalGeneration
+	case g.state == CompletingRebalance:
+		return nil, kproto.RebalanceInProgress
+	}
+	m.touch(member)
+	return g, kproto.NoError
+}
+
+func (m *Machine) simpleGroup(r *kmsg.OffsetCommitRequest) (*group, int16) {
+	switch {
+	case len(r.Group) > maxName:
+		return nil, kproto.InvalidGroupID
+	case r.Generation >= 0 && r.Version >= commitUnknownGroup:
+		return nil, kproto.GroupIDNotFound
+	case r.Generation >= 0:
+		return nil, kproto.IllegalGeneration
+	}
+	g, ok := m.obtain(r.Group)
+	if !ok {
+		return nil, kproto.PolicyViolation
+	}
+	return g, kproto.NoError
+}
+
+// commitSize is about the bytes of the records of a commit.
+func commitSize(r *kmsg.OffsetCommitRequest) (size int) {
+	for _, t := range r.Topics {
+		for _, p := range t.Partitions {
+			size += offsetRecordOverhead + len(r.Group) + len(t.Topic)
+			if p.Metadata != nil {
+				size += len(*p.Metadata)
+			}
+		}
+	}
+	return size
+}

@@ -1,0 +1,113 @@
+package group
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sluice/kproto"
+)
+
+// Client is who asks.
+type Client struct {
+	ID   string // client.id
+	Host string // "/127.0.0.1", Kafka's form
+}
+
+// Events. Requests arrive as kmsg structs that the shell has decoded, validated as far as no state is needed, and
+// authorized, and in which it has put names for topic ids. Each is wrapped in machine.Asked; the Reply's value is what stands behind the event.
+// Of a response, version and throttle time are the shell's. Ids are made by the shell and passed in.
+type (
+	// Join: *kmsg.JoinGroupResponse, now or when the rebalance is done. NewMemberID is the id that a member without one gets.
+	Join struct {
+		Req         *kmsg.JoinGroupRequest
+		Client      Client
+		NewMemberID string
+	}
+	// Sync: *kmsg.SyncGroupResponse, now or when the leader has assigned.
+	Sync struct{ Req *kmsg.SyncGroupRequest }
+	// Heartbeat: *kmsg.HeartbeatResponse.
+	Heartbeat struct{ Req *kmsg.HeartbeatRequest }
+	// Leave: *kmsg.LeaveGroupResponse.
+	Leave struct{ Req *kmsg.LeaveGroupRequest }
+	// Commit: *kmsg.OffsetCommitResponse. The shell took unknown topics and partitions out and adds their errors.
+	Commit struct{ Req *kmsg.OffsetCommitRequest }
+	// Fetch: FetchedOffsets.
+	Fetch struct{ Req FetchOffsets }
+	// Describe: kmsg.DescribeGroupsResponseGroup. An unknown group, and one of another type, has state Dead and no error
+	// code: from version 6 on the shell answers GROUP_ID_NOT_FOUND.
+	Describe struct{ Group string }
+	// List: []kmsg.ListGroupsResponseGroup, all groups of this machine in order of id; the shell filters.
+	List struct{}
+	// Delete: int16, a Kafka error code.
+	Delete struct{ Group string }
+	// DeleteOffsets: *kmsg.OffsetDeleteResponse.
+	DeleteOffsets struct{ Req *kmsg.OffsetDeleteRequest }
+	// ConsumerHeartbeat (KIP-848): *kmsg.ConsumerGroupHeartbeatResponse.
+	ConsumerHeartbeat struct {
+		Req         *kmsg.ConsumerGroupHeartbeatRequest
+		Client      Client
+		NewMemberID string // for version 0, where the broker makes the id
+	}
+	// ConsumerDescribe: kmsg.ConsumerGroupDescribeResponseGroup.
+	ConsumerDescribe struct{ Group string }
+	// Topics replaces what the machine knows of the cluster's topics; sent when topics change (KIP-848 needs it). Answered with nil, if asked.
+	Topics struct{ Topics map[string]Topic } // immutable
+	// TopicDeleted forgets the offsets of a deleted topic. Answered with nil, if asked.
+	TopicDeleted struct{ Name string }
+)
+
+// Topic is what assignment must know of a topic.
+type Topic struct {
+	ID         kproto.TopicID
+	Partitions int32
+}
+
+// FetchOffsets is one group of an OffsetFetch, of any version. Topics nil: all.
+type FetchOffsets struct {
+	Group         string
+	MemberID      string // v9+, "" otherwise
+	MemberEpoch   int32  // v9+, -1 otherwise
+	Topics        []FetchOffsetsTopic
+	RequireStable bool
+}
+
+// FetchOffsetsTopic is the partitions asked of one topic.
+type FetchOffsetsTopic struct {
+	Name       string
+	Partitions []int32
+}
+
+// FetchedOffsets: Code for the whole group; offsets -1 where there is no commit.
+type FetchedOffsets struct {
+	Code   int16
+	Topics []FetchedTopic
+}
+
+// FetchedTopic is the offsets of one topic.
+type FetchedTopic struct {
+	Name       string
+	Partitions []FetchedPartition
+}
+
+// FetchedPartition is one committed offset.
+type FetchedPartition struct {
+	Partition   int32
+	Offset      int64
+	LeaderEpoch int32
+	Metadata    string
+	Code        int16
+}
+
+// Ownership is an Order: who owns what in a group has changed (after a sync, a reconciliation, a leave). The shell keeps the index by partition.
+type Ownership struct {
+	Group   string
+	Members []Owner // all members that own something; empty: nobody
+}
+
+// Owner is a member with the partitions assigned to it.
+type Owner struct {
+	MemberID   string
+	Client     Client
+	RackID     string
+	Epoch      int32 // generation or member epoch of the assignment
+	Partitions map[string][]int32
+}

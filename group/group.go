@@ -1,0 +1,187 @@
+package group
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sluice/kproto"
+)
+
+// group is what one group id stands for. Its hard state is recorded and offsets; the rest, soft, is the live classic group.
+type group struct {
+	id       string
+	recorded *generation // what the newest GroupMetadata says; immutable; nil: there is none
+	offsets  offsets
+
+	state State
+	// since is when the state was last entered that matters for expiry, in milliseconds of the wall clock.
+	since        int64
+	generation   int32
+	protocolType string // "" when nobody has ever joined
+	protocol     string // chosen for this generation; "" when there are no members
+	leader       string
+	members      []*member           // in order of id
+	known        map[string]int      // protocol name to the number of members that know it
+	statics      map[string]*member  // by instance id
+	pending      map[string]*pending // by id
+	waiting      int                 // members that wait in JoinGroup
+	unsynced     int                 // members that have yet to ask for their assignment
+	assigned     int32               // the generation of the members' assignments
+
+	// phase is the time the members have to join or to sync.
+	phase timer
+	// initial is set during the first rebalance of an empty group.
+	initial *initialDelay
+}
+
+// initialDelay is how long the first rebalance still waits for more members.
+type initialDelay struct {
+	left   time.Duration // beyond the delay that runs
+	joined bool          // somebody did since the delay began
+}
+
+func newGroup(id string) *group { return &group{id: id, state: Empty} }
+
+func (g *group) find(id string) (int, bool) {
+	return slices.BinarySearchFunc(g.members, id, func(m *member, id string) int { return cmp.Compare(m.id, id) })
+}
+
+// member gives nil when there is none.
+func (g *group) member(id string) *member {
+	if i, ok := g.find(id); ok {
+		return g.members[i]
+	}
+	return nil
+}
+
+// check finds the member that a request comes from, as every request but a first join names it. The code is UNKNOWN_MEMBER_ID,
+// or FENCED_INSTANCE_ID when the instance id has been taken over by another member.
+func (g *group) check(id string, instance *string) (*member, int16) {
+	if instance != nil {
+		holder := g.statics[*instance]
+		switch {
+		case holder == nil:
+			return nil, kproto.UnknownMemberID
+		case holder.id != id:
+			return nil, kproto.FencedInstanceID
+		}
+	}
+	m := g.member(id)
+	if m == nil {
+		return nil, kproto.UnknownMemberID
+	}
+	return m, kproto.NoError
+}
+
+// add takes a member in. The first one decides the protocol type, and leads.
+func (g *group) add(m *member, protocolType string) {
+	if len(g.members) == 0 {
+		g.protocolType = protocolType
+	}
+	i, _ := g.find(m.id)
+	g.members = slices.Insert(g.members, i, m)
+	g.count(m.protocols, +1)
+	if m.static() {
+		if g.statics == nil {
+			g.statics = map[string]*member{}
+		}
+		g.statics[*m.instance] = m
+	}
+	if g.leader == "" {
+		g.leader = m.id
+	}
+}
+
+// remove takes a member out; who leads next is decided when the join is complete, by who is there.
+func (g *group) remove(m *member) {
+	i, ok := g.find(m.id)
+	if !ok {
+		return
+	}
+	g.members = slices.Delete(g.members, i, i+1)
+	g.count(m.protocols, -1)
+	g.expectSync(m, false)
+	if m.static() && g.statics[*m.instance] == m {
+		delete(g.statics, *m.instance)
+	}
+	if g.leader != m.id {
+		return
+	}
+	g.leader = ""
+	if len(g.members) > 0 {
+		g.leader = g.members[0].id
+	}
+}
+
+func (g *group) count(list []protocol, by int) {
+	if g.known == nil {
+		g.known = map[string]int{}
+	}
+	for _, p := range list {
+		if g.known[p.name] += by; g.known[p.name] == 0 {
+			delete(g.known, p.name)
+		}
+	}
+}
+
+// accepts tells whether a member with this type and these protocols can be with the others: they share a protocol.
+func (g *group) accepts(protocolType string, list []kmsg.JoinGroupRequestProtocol) bool {
+	if len(g.members) == 0 {
+		return protocolType != "" && len(list) > 0
+	}
+	return g.protocolType == protocolType && slices.ContainsFunc(list, func(p kmsg.JoinGroupRequestProtocol) bool {
+		return g.known[p.Name] == len(g.members)
+	})
+}
+
+// choose lets each member vote for the protocol it likes best of those that all know. With equal votes the one wins that the
+// first member likes better.
+func (g *group) choose() string {
+	votes := map[string]int{}
+	for _, m := range g.members {
+		for _, p := range m.protocols {
+			if g.known[p.name] == len(g.members) {
+				votes[p.name]++
+				break
+			}
+		}
+	}
+	best := ""
+	for _, p := range g.members[0].protocols {
+		if votes[p.name] > votes[best] {
+			best = p.name
+		}
+	}
+	return best
+}
+
+// elect keeps the leader if it has joined, or else gives the lead to the first that has. It fails when nobody has.
+func (g *group) elect() bool {
+	if m := g.member(g.leader); m != nil && m.joining != 0 {
+		return true
+	}
+	for _, m := range g.members {
+		if m.joining != 0 {
+			g.leader = m.id
+			return true
+		}
+	}
+	return false
+}
+
+// rebalanceTimeout is the longest of the members'.
+func (g *group) rebalanceTimeout() (t time.Duration) {
+	for _, m := range g.members {
+		t = max(t, m.rebalance)
+	}
+	return t
+}
+
+// allJoined tells whether nobody is missing.
+func (g *group) allJoined() bool { return g.waiting == len(g.members) && len(g.pending) == 0 }
+
+// isConsumers tells whether the members assign topics, as Kafka's consumers do; Connect's workers for one do not.
+func (g *group) isConsumers() bool { return g.protocolType == consumerProtocolType }

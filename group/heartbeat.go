@@ -1,0 +1,35 @@
+package group
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sluice/kproto"
+)
+
+func (m *Machine) heartbeat(r *kmsg.HeartbeatRequest) *kmsg.HeartbeatResponse {
+	resp := kmsg.NewPtrHeartbeatResponse()
+	resp.ErrorCode = m.heartbeatCode(r)
+	return resp
+}
+
+func (m *Machine) heartbeatCode(r *kmsg.HeartbeatRequest) int16 {
+	if r.Group == "" {
+		return kproto.InvalidGroupID
+	}
+	g := m.groups[r.Group]
+	if g == nil {
+		return kproto.UnknownMemberID
+	}
+	member, code := g.check(r.MemberID, r.InstanceID)
+	switch {
+	case code != kproto.NoError:
+		return code
+	case r.Generation != g.generation:
+		return kproto.IllegalGeneration
+	}
+	m.touch(member)
+	if g.state == PreparingRebalance {
+		return kproto.RebalanceInProgress
+	}
+	return kproto.NoError
+}

@@ -1,0 +1,36 @@
+package group
+
+import "time"
+
+// What a client may make this machine hold or write. What an operator may want to change is in Settings.
+const (
+	// maxProtocols is per JoinGroup. A consumer names two or three.
+	maxProtocols = 64
+	// maxMemberMetadata is bytes of all protocols of one JoinGroup: each member's share in what the leader is told and
+	// in the group's record.
+	maxMemberMetadata = 1 << 20
+	// maxName is bytes of a group id, and of a member's other names: Kafka's records hold strings of up to 32,767 bytes, and a member id
+	// is made from a client id.
+	maxName = 16 << 10
+	// maxMetadata is bytes of a commit's metadata, whatever offset.metadata.max.bytes allows, for the same reason.
+	maxMetadata = 1<<15 - 1
+	// maxPendingMembers is per group: ids that were given out and have not joined yet. An id costs its client one request, and
+	// lasts a session timeout.
+	maxPendingMembers = 10_000
+	// maxGroups is per machine. A group is made by one request of a client.
+	maxGroups = 200_000
+	// maxStepBytes is of the records of one step, keys and values: they are one batch, which must fit into a segment of the
+	// log (offsets.topic.segment.bytes, 100 MiB). A log that refuses a batch costs everybody a replay, so it is not asked to.
+	maxStepBytes = 64 << 20
+	// sweepBytes is of the records of one Tick's expiries; the rest comes with the next Tick, so that others get their turn.
+	sweepBytes = 1 << 20
+)
+
+// Times that are Kafka's and no settings.
+const (
+	// newMemberJoinTimeout is how long a new member waits for its first rebalance. It has no session yet, and may be gone without
+	// anybody noticing.
+	newMemberJoinTimeout = 5 * time.Minute
+	// defaultExpiryCheck is offsets.retention.check.interval.ms.
+	defaultExpiryCheck = 10 * time.Minute
+)

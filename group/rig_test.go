@@ -1,0 +1,164 @@
+package group
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	"sluice/internal/machine"
+)
+
+// epoch is when every test begins.
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// rig drives a machine as internal/coord does, over a log in memory and in virtual time.
+type rig struct {
+	t        testing.TB
+	m        *Machine
+	settings Settings
+	now      time.Time
+
+	log     []machine.Record
+	durable int  // records of log that a crash leaves
+	held    bool // appends stay volatile
+
+	queue   []release
+	waiting map[uint64]func(any, error)
+	ticket  uint64
+	orders  func(any)
+	refuse  bool // appends fail
+}
+
+// release is what leaves when the log is durable up to gate.
+type release struct {
+	gate int
+	do   func()
+	lost func()
+}
+
+var (
+	errLost  = fmt.Errorf("not durable")
+	testOpts = Settings{
+		MinSessionTimeout: 6 * time.Second, MaxSessionTimeout: 30 * time.Minute,
+		MaxSize: 1000, OffsetMetadataMaxBytes: 4096,
+		OffsetsRetention: 7 * 24 * time.Hour,
+	}
+)
+
+func newRig(t testing.TB) *rig {
+	r := &rig{t: t, settings: testOpts, now: epoch, waiting: map[uint64]func(any, error){}, orders: func(any) {}}
+	r.load()
+	return r
+}
+
+func (r *rig) fresh() *Machine { return New(Options{Settings: func() Settings { return r.settings }}) }
+
+// load replaces the machine by one that is replayed from what is durable.
+func (r *rig) load() {
+	r.m = r.fresh()
+	for _, rec := range r.log {
+		if err := r.m.Apply(cloneRecord(rec)); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	r.commit(r.m.Loaded(r.now))
+}
+
+func cloneRecord(rec machine.Record) machine.Record {
+	return machine.Record{Key: bytes.Clone(rec.Key), Value: bytes.Clone(rec.Value)}
+}
+
+// do steps a request; done hears of it once.
+func (r *rig) do(ev any, done func(any, error)) {
+	r.ticket++
+	r.waiting[r.ticket] = done
+	r.commit(r.m.Step(r.now, machine.Asked{Ticket: r.ticket, Event: ev}))
+}
+
+func (r *rig) commit(e machine.Effects) {
+	if len(e.Records) > 0 && r.refuse {
+		r.lose()
+		return
+	}
+	for _, rec := range e.Records {
+		r.log = append(r.log, cloneRecord(rec))
+		if err := r.m.Apply(rec); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	if !r.held {
+		r.durable = len(r.log)
+	}
+	for _, o := range e.Orders {
+		r.push(func() { r.orders(o) }, func() {})
+	}
+	for _, reply := range e.Replies {
+		done := r.waiting[reply.Ticket]
+		if done == nil {
+			r.t.Fatalf("a reply to ticket %d, which does not wait: %v", reply.Ticket, reply.Value)
+		}
+		delete(r.waiting, reply.Ticket)
+		r.push(func() { done(reply.Value, nil) }, func() { done(nil, errLost) })
+	}
+	r.flush()
+}
+
+func (r *rig) push(do, lost func()) { r.queue = append(r.queue, release{len(r.log), do, lost}) }
+
+func (r *rig) flush() {
+	for len(r.queue) > 0 && r.queue[0].gate <= r.durable {
+		item := r.queue[0]
+		r.queue = r.queue[1:]
+		item.do()
+	}
+}
+
+// sync makes the n oldest volatile records durable; negative: all.
+func (r *rig) sync(n int) {
+	if n < 0 || r.durable+n > len(r.log) {
+		n = len(r.log) - r.durable
+	}
+	r.durable += n
+	r.flush()
+}
+
+// lose drops the machine and what is not durable, as a failed append and a crash do.
+func (r *rig) lose() {
+	r.log = r.log[:r.durable]
+	for _, item := range r.queue {
+		item.lost()
+	}
+	r.queue = nil
+	waiting := r.waiting
+	r.waiting = map[uint64]func(any, error){}
+	for ticket := uint64(1); ticket <= r.ticket; ticket++ {
+		if done := waiting[ticket]; done != nil {
+			done(nil, errLost)
+		}
+	}
+	r.load()
+}
+
+// advance lets time pass, with a tick at each deadline.
+func (r *rig) advance(d time.Duration) {
+	end := r.now.Add(d)
+	for range 1_000_000 {
+		at := r.m.Deadline()
+		if at.IsZero() || at.After(end) {
+			r.now = end
+			return
+		}
+		if at.After(r.now) {
+			r.now = at
+		}
+		r.commit(r.m.Step(r.now, machine.Tick{}))
+	}
+	r.t.Fatal("the machine wants ticks without end")
+}
+
+// pause stops the process: time passes and nobody ticks until it is over.
+func (r *rig) pause(d time.Duration) {
+	r.now = r.now.Add(d)
+	r.advance(0)
+}
