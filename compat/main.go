@@ -48,6 +48,7 @@ func runners() []runner {
 		{"franz-go", nil, library(franzgo.New)},
 		{"sarama", nil, library(sarama.New)},
 		{"kafka-go", nil, library(kafkago.New)},
+		{"realinput", []need{needKcat}, tool("realinput")},
 		{"kill9", nil, tool("kill9")},
 	}
 }
@@ -56,7 +57,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.binary, "bin", "../bin/sluice", "the broker `binary` under test")
 	flag.StringVar(&o.tools, "tools", "", "`directory` with the built programs of this module")
-	flag.BoolVar(&o.full, "full", false, "run realinput and kill9 in their full sizes (half an hour)")
+	flag.BoolVar(&o.full, "full", false, "run realinput and kill9 in their full sizes (some minutes)")
 	flag.StringVar(&o.filter, "check", "", "run only the Go libraries' checks whose name contains this `text`; no allow list applies")
 	flag.Usage = func() {
 		fmt.Fprintln(os.Stderr, "usage: compat [flags] [RUNNER ...]")
