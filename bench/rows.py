@@ -65,6 +65,10 @@ def wire_cost(result):
     return (result.get("server_user_s", 0) + result.get("server_sys_s", 0)) / gigabytes
 
 
+def ack_or_sync(result):
+    return result["sync_p99_ms"] if "sync_p99_ms" in result else result["ack_ms"]["p99"]
+
+
 cpu_per_gb = number("server_cpu_s_per_gb")
 cpu_per_request = number("server_cpu_s_per_mrec")  # with one record a request, seconds per million are us each
 mb_per_s = number("mb_per_s")
@@ -104,6 +108,10 @@ def all_rows(seconds):
         Row("D1", same(["-mode", "raw-produce", "-batch-bytes", "100000", "-producers", "16"] + timed, *go, fsync=True)
             | {"disk": Contestant("disk")}, [
             Measure("fsync before ack, 16 producers: MB/s", mb_per_s, [Goal(">=", 0.8, "disk")], 0),
+        ]),
+        Row("D1", same(["-mode", "e2e", "-rate", "1000", "-record-size", "100000", "-direct"] + timed, *go, fsync=True)
+            | {"disk": Contestant("disk")}, [
+            Measure("ack at 1,000 x 100 KB a second: p99 ms; disk: p99 of fdatasync", ack_or_sync, [Goal("<=", 2, "disk")]),
         ]),
         Row("S1", startups(1, *go, "Kafka"), [
             Measure("start to first Metadata: ms", number("extra", "metadata_ms"), [Goal("<=", 50)], 0),

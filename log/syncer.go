@@ -3,7 +3,7 @@ package log
 import "sync"
 
 // defaultSyncers is how many partitions are synced at once. Syncs that run beside each other share the file system's journal commit, so
-// more files a commit cost little (see `make bench-sync` and docs/decisions.md).
+// more files a commit cost little (BenchmarkGroupCommit, docs/decisions.md).
 const defaultSyncers = 16
 
 // syncer is the group commit: a queue of partitions with unsynced appends. As soon as a partition's last sync has ended, the next one begins and
