@@ -21,13 +21,21 @@ type RequestHeader struct {
 // fixedHeaderSize is key, version and correlation id.
 const fixedHeaderSize = 8
 
-// ParseRequestHeader reads the header of a frame (without its size) and gives the body. Whether the
-// header ends in tags is the matter of key and version, see Flexible. An unknown key or version gives
-// the header with an *Error of code 35; only ApiVersions of any version above the known ones gives the
-// header without error and no body, so that it can be answered in version 0.
+// ParseRequestHeader is RequestHeader.Parse into a new header.
 func ParseRequestHeader(frame []byte) (h RequestHeader, body []byte, err error) {
+	body, err = h.Parse(frame)
+	return h, body, err
+}
+
+// Parse reads the header of a frame (without its size) and gives the body. Whether the header ends in tags is the
+// matter of key and version, see Flexible. An unknown key or version gives an *Error of code 35 with the header filled in;
+// only ApiVersions of any version above the known ones gives no error and no body, so that it can be answered in version 0.
+//
+// A client id that is the same as in h before keeps its string, so that a connection's requests allocate none.
+func (h *RequestHeader) Parse(frame []byte) (body []byte, err error) {
+	*h = RequestHeader{ClientID: h.ClientID}
 	if len(frame) < fixedHeaderSize {
-		return h, nil, badRequest("the request's header is cut short at %d bytes", len(frame))
+		return nil, badRequest("the request's header is cut short at %d bytes", len(frame))
 	}
 	h.Key = int16(binary.BigEndian.Uint16(frame))
 	h.Version = int16(binary.BigEndian.Uint16(frame[2:]))
@@ -35,19 +43,21 @@ func ParseRequestHeader(frame []byte) (h RequestHeader, body []byte, err error) 
 	w := headerWalker(frame[fixedHeaderSize:])
 	client, ok := w.text(true) // of the classic encoding in every version
 	if !ok {
-		return h, nil, badRequest("the client id does not fit the request")
+		return nil, badRequest("the client id does not fit the request")
 	}
-	h.ClientID = string(client)
+	if h.ClientID != string(client) {
+		h.ClientID = string(client)
+	}
 	flexible, known := Flexible(h.Key, h.Version)
 	switch {
 	case !known && h.Key == apiVersionsKey:
-		return h, nil, nil
+		return nil, nil
 	case !known:
-		return h, nil, Errorf(UnsupportedVersion, "there is no API %d in version %d", h.Key, h.Version)
+		return nil, Errorf(UnsupportedVersion, "there is no API %d in version %d", h.Key, h.Version)
 	case flexible && !w.tags(nil):
-		return h, nil, badRequest("the tags of the request's header are unsound")
+		return nil, badRequest("the tags of the request's header are unsound")
 	}
-	return h, w.rest, nil
+	return w.rest, nil
 }
 
 // badRequest is for bytes that are no request: the connection is closed.

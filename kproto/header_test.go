@@ -176,3 +176,17 @@ func TestAppendResponse(t *testing.T) {
 		}
 	}
 }
+
+func TestRequestHeaderKeepsClientID(t *testing.T) {
+	frame := header(0, 9, append([]byte{0, 6}, "client\x00"...)...)
+	var h RequestHeader
+	if _, err := h.Parse(frame); err != nil || h.ClientID != "client" {
+		t.Fatal(h, err)
+	}
+	if n := testing.AllocsPerRun(100, func() { _, _ = h.Parse(frame) }); n != 0 {
+		t.Fatalf("%v allocations", n)
+	}
+	if _, err := h.Parse(header(18, 0, 0, 1, 'x')); err != nil || h.ClientID != "x" || h.Version != 0 {
+		t.Fatal(h, err)
+	}
+}

@@ -20,7 +20,7 @@ func benchServer(b *testing.B, h Handler) *testClient {
 	poisoning = false
 	b.Cleanup(func() { poisoning = true })
 	s := startServer(b, h, Options{})
-	s.parse = kproto.ParseRequestHeader
+	s.parse = (*kproto.RequestHeader).Parse
 	c := s.dial(b)
 	_ = c.SetDeadline(time.Time{})
 	return c

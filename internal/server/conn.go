@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"sluice/kproto"
 )
 
 // Why a connection ends. The texts are label values.
@@ -37,6 +39,8 @@ type Conn struct {
 
 	in  input     // the reader's
 	now time.Time // the reader's: when the last bytes came
+
+	header kproto.RequestHeader // the reader's: of the last request, whose client id the next one mostly shares
 
 	mutedUntil atomic.Int64 // Unix nanoseconds
 	halted     atomic.Bool  // no further request is to be handled: phase is not open, or a request was aborted

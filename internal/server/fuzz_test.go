@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"testing"
+
+	"sluice/kproto"
 )
 
 // model cuts a stream as the server must: the bodies that are answered, and whether bad bytes end it.
@@ -16,7 +18,8 @@ func model(stream []byte, maxFrame int) (bodies [][]byte, ids []int32) {
 		if n <= 0 || n > maxFrame || len(stream)-4 < n {
 			break
 		}
-		h, body, err := parseTest(stream[4 : 4+n])
+		var h kproto.RequestHeader
+		body, err := parseTest(&h, stream[4:4+n])
 		if err != nil {
 			break
 		}

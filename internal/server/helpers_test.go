@@ -33,14 +33,14 @@ type handlerFunc func(r *Request)
 func (f handlerFunc) Handle(r *Request) { f(r) }
 
 // parseTest reads a request header v1 with a null client id.
-func parseTest(frame []byte) (h kproto.RequestHeader, body []byte, err error) {
+func parseTest(h *kproto.RequestHeader, frame []byte) (body []byte, err error) {
 	if len(frame) < 10 {
-		return h, nil, errors.New("short header")
+		return nil, errors.New("short header")
 	}
 	h.Key = int16(binary.BigEndian.Uint16(frame))
 	h.Version = int16(binary.BigEndian.Uint16(frame[2:]))
 	h.CorrelationID = int32(binary.BigEndian.Uint32(frame[4:]))
-	return h, frame[10:], nil
+	return frame[10:], nil
 }
 
 // request is a frame with that header.

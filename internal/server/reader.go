@@ -51,14 +51,14 @@ func (c *Conn) read() error {
 func (c *Conn) handle(frame []byte) (overdrawn bool) {
 	c.notStalled()
 	r := newRequest(c, len(frame), c.now)
-	header, body, err := c.srv.parse(frame)
+	body, err := c.srv.parse(&c.header, frame)
 	overdrawn = c.enqueue(r)
 	if err != nil {
 		c.srv.log.Debug("bad request header", "remote", c.nc.RemoteAddr(), "err", err)
 		r.Abort("bad request header")
 	} else {
-		r.RequestHeader, r.Body = header, body
-		c.srv.metrics.requests.inc(header.Key)
+		r.RequestHeader, r.Body = c.header, body
+		c.srv.metrics.requests.inc(r.Key)
 		c.call(r)
 	}
 	r.release()

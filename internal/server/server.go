@@ -43,7 +43,7 @@ type Server struct {
 	memory  *budget
 
 	// Tests replace these.
-	parse     func(frame []byte) (kproto.RequestHeader, []byte, error)
+	parse     func(h *kproto.RequestHeader, frame []byte) (body []byte, err error)
 	transport func(*Conn) transport
 
 	// ticks is the clock of the watchdog; its period is tick.
@@ -75,7 +75,7 @@ func New(h Handler, o Options) *Server {
 		log:       o.Logger,
 		metrics:   o.Metrics,
 		memory:    newBudget(o.MemoryBytes, o.Metrics.memory),
-		parse:     kproto.ParseRequestHeader,
+		parse:     (*kproto.RequestHeader).Parse,
 		transport: newTransport,
 		tick:      tickFor(o),
 		stopped:   make(chan struct{}),
