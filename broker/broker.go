@@ -40,6 +40,7 @@ type Broker struct {
 	catalog       *coord.Shard
 	settings      atomic.Pointer[settings]
 	topics        *topics
+	groups        *groups
 	pids          pidAllocator
 	deletions     deletions
 	metrics       *metrics
@@ -84,6 +85,7 @@ func newBroker(o Options) (*Broker, error) {
 	}
 	b.settings.Store(first)
 	b.pids.reserve = b.reserveProducerIDs
+	b.groups = newGroups(b)
 	b.metrics = newMetrics(b)
 	return b, nil
 }
@@ -112,7 +114,11 @@ func (b *Broker) load() error {
 	if err := b.begin(meta); err != nil {
 		return err
 	}
-	return b.reconcile()
+	if err := b.reconcile(); err != nil {
+		return err
+	}
+	b.groups.open()
+	return nil
 }
 
 // openCatalog opens the catalog's log and replays it.
@@ -125,7 +131,7 @@ func (b *Broker) openCatalog() error {
 		return fmt.Errorf("open the catalog: %w", err)
 	}
 	b.dir.SetEpoch(last + 1)
-	b.catalog, err = coord.Open(b.newCatalog, &catalogLog{l}, coord.Options{Logger: b.logger, Orders: b.follow})
+	b.catalog, err = coord.Open(b.newCatalog, &machineLog{l}, coord.Options{Logger: b.logger, Orders: b.follow})
 	if err != nil {
 		return fmt.Errorf("open the catalog: %w", err)
 	}
@@ -157,6 +163,7 @@ func (b *Broker) begin(meta metaProperties) error {
 // Close syncs everything and lets the data directory go. The server must have been shut down before.
 func (b *Broker) Close(ctx context.Context) error {
 	b.ready.Store(false)
+	b.groups.close()
 	if b.catalog != nil {
 		b.catalog.Close()
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"sluice/catalog"
 	"sluice/log"
@@ -39,19 +40,36 @@ func (b *Broker) register(f log.Found) bool {
 	return t != nil && (f.ID == t.id || f.ID.IsZero()) && t.partition(f.Partition) != nil
 }
 
-// topicDeleted takes a topic out of the data path and its files out of the way. Every directory of a topic that was
-// known when this run began, or was made in it, has a log here; what an earlier run left is found by finishDeletions.
+// topicDeleted takes a topic out of the data path, its offsets out of the groups and its files out of the way. Every
+// directory of a topic that was known when this run began, or was made in it, has a log here; what an earlier run left is
+// found by finishDeletions.
 func (b *Broker) topicDeleted(t catalog.Topic) {
-	if x := b.topics.remove(t.ID); x != nil {
-		logs := x.close()
-		b.removeFiles(t, len(logs), func(i int) error { return b.dir.Delete(logs[i]) })
+	x := b.topics.remove(t.ID)
+	if x == nil {
+		b.deletions.add(t)
 		return
 	}
-	b.deletions.add(t)
+	forgotten := make(chan error, 1)
+	b.groups.topicDeleted(t.Name, func(err error) { forgotten <- err })
+	logs := x.close()
+	err := removeFiles(len(logs), func(i int) error { return b.dir.Delete(logs[i]) })
+	select {
+	case e := <-forgotten:
+		err = errors.Join(err, e)
+	case <-time.After(forgetTimeout):
+		err = errors.Join(err, errForgetTimeout)
+	}
+	b.deletionDone(t, err)
 }
 
-// deletions are deleted topics whose files may still be there: this run never knew the topics, or could not remove the
-// files.
+// forgetTimeout is how long the deletion of a topic holds back later changes of the catalog, for a group's shard that is
+// still being replayed.
+const forgetTimeout = 10 * time.Second
+
+var errForgetTimeout = errors.New("the groups have not forgotten the topic's offsets in time")
+
+// deletions are deleted topics whose files or offsets may still be there: this run never knew the topics, or could not
+// remove what was theirs.
 type deletions struct {
 	mu     sync.Mutex
 	topics []catalog.Topic
@@ -89,7 +107,12 @@ func (b *Broker) finishDeletions() error {
 	}
 	for _, t := range deleted {
 		files := slices.DeleteFunc(slices.Clone(found), func(f log.Found) bool { return f.ID != t.ID && !b.unfinished(f, t) })
-		b.removeFiles(t, len(files), func(i int) error { return b.dir.Discard(files[i]) })
+		err := removeFiles(len(files), func(i int) error { return b.dir.Discard(files[i]) })
+		if b.topics.byName(t.Name) != nil {
+			b.deletionDone(t, err) // offsets under the name are another topic's by now
+			continue
+		}
+		b.groups.topicDeleted(t.Name, func(e error) { b.deletionDone(t, errors.Join(err, e)) })
 	}
 	return nil
 }
@@ -101,14 +124,18 @@ func (b *Broker) unfinished(f log.Found, deleted catalog.Topic) bool {
 	return f.ID.IsZero() && f.Topic == deleted.Name && (!b.ready.Load() || b.topics.byName(f.Topic) == nil)
 }
 
-// removeFiles removes the n partitions' files of a deleted topic and then has the catalog forget the deletion. What
-// fails is tried again with the next change of the catalog. If the broker stops before, the catalog gives the order
-// again at the next start.
-func (b *Broker) removeFiles(t catalog.Topic, n int, remove func(i int) error) {
+// removeFiles removes n partitions' files.
+func removeFiles(n int, remove func(i int) error) error {
 	errs := make([]error, n)
 	inParallel(n, func(i int) { errs[i] = remove(i) })
-	if err := errors.Join(errs...); err != nil {
-		b.logger.Error("files of a deleted topic could not be removed; the next change of a topic tries again",
+	return errors.Join(errs...)
+}
+
+// deletionDone has the catalog forget a deletion that has been carried out. What failed is tried again with the next
+// change of the catalog. If the broker stops before, the catalog gives the order again at the next start.
+func (b *Broker) deletionDone(t catalog.Topic, err error) {
+	if err != nil {
+		b.logger.Error("what belonged to a deleted topic could not be removed; the next change of a topic tries again",
 			"topic", t.Name, "id", t.ID.String(), "err", err)
 		b.deletions.add(t)
 		return

@@ -14,6 +14,7 @@ func (b *Broker) follow(orders []any) {
 	for _, o := range orders {
 		b.carryOut(o)
 	}
+	b.groups.topicsChanged()
 	b.tryDeletions()
 }
 

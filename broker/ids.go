@@ -2,6 +2,7 @@ package broker
 
 import (
 	"crypto/rand"
+	"fmt"
 
 	"sluice/kproto"
 )
@@ -18,4 +19,9 @@ func newUUID() kproto.TopicID {
 			return id
 		}
 	}
+}
+
+// uuidString is the form of RFC 9562, as Java prints it.
+func uuidString(id kproto.TopicID) string {
+	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }

@@ -1,6 +1,18 @@
 package broker
 
-import "sluice/kproto"
+import (
+	"sluice/kproto"
+	"sluice/log"
+)
+
+// The catalog's log. It is an ordinary partition log, and the one topic that no client ever sees.
+const catalogTopic = "__sluice_catalog"
+
+// catalogTopicID is fixed: the catalog is what tells all other ids, so it cannot tell its own.
+var catalogTopicID = log.ReservedID
+
+// offsetsTopic holds the groups and their offsets, in Kafka's record formats.
+const offsetsTopic = "__consumer_offsets"
 
 // maxTopicName is Kafka's bound on a topic's name, in bytes: with "-<partition>" behind it, it must fit in a file
 // name of 255 bytes.
@@ -8,7 +20,7 @@ const maxTopicName = 249
 
 // internalTopics hold the brokers' own records and are marked so in Metadata. Clients may not write to them.
 var internalTopics = map[string]bool{
-	"__consumer_offsets":  true,
+	offsetsTopic:          true,
 	"__transaction_state": true,
 	"__share_group_state": true,
 }
@@ -67,6 +79,7 @@ const (
 	opIdempotent     = 1 << 12
 
 	topicOperations   = opRead | opWrite | opCreate | opDelete | opAlter | opDescribe | opDescribeConfig | opAlterConfig
+	groupOperations   = opRead | opDelete | opDescribe | opDescribeConfig | opAlterConfig
 	clusterOperations = opCreate | opAlter | opDescribe | opClusterAction | opDescribeConfig | opAlterConfig | opIdempotent
 )
 

@@ -187,7 +187,8 @@ var brokerRows = []*row{
 	},
 	{
 		name: "offsets.topic.segment.bytes", kind: kindInt, def: "104857600", allow: atLeast(1),
-		doc: "segment.bytes of __consumer_offsets.",
+		broker: whole(func(b *Broker) *int { return &b.OffsetsTopicSegmentBytes }),
+		doc:    "segment.bytes of __consumer_offsets.",
 	},
 	{
 		name: "offsets.topic.compression.codec", kind: kindInt, def: "0", allow: between(0, 4),
@@ -195,11 +196,13 @@ var brokerRows = []*row{
 	},
 	{
 		name: "offsets.retention.minutes", kind: kindInt, def: "10080", allow: atLeast(1),
-		doc: "How long the offsets of a group without members are kept.",
+		broker: func(b *Broker, v value) { b.Groups.OffsetsRetention = time.Duration(v.times(int64(time.Minute)).whole) },
+		doc:    "How long the offsets of a group without members are kept.",
 	},
 	{
 		name: "offsets.retention.check.interval.ms", kind: kindLong, def: "600000", allow: atLeast(1),
-		doc: "How often offsets are checked for their expiry.",
+		broker: millis(func(b *Broker) *time.Duration { return &b.Groups.OffsetsRetentionCheckInterval }),
+		doc:    "How often offsets are checked for their expiry.",
 	},
 	{
 		name: "offsets.commit.timeout.ms", kind: kindInt, def: "5000", allow: atLeast(1),
@@ -207,26 +210,31 @@ var brokerRows = []*row{
 	},
 	{
 		name: "offset.metadata.max.bytes", kind: kindInt, def: "4096", allow: atLeast(0),
-		doc: "The longest text that may accompany a committed offset.",
+		broker: whole(func(b *Broker) *int { return &b.Groups.OffsetMetadataMaxBytes }),
+		doc:    "The longest text that may accompany a committed offset.",
 	},
 
 	// Groups.
 	{
 		name: "group.initial.rebalance.delay.ms", kind: kindInt, def: "0", allow: atLeast(0),
 		kafka: "3000", why: "the file that Kafka ships sets 0 too; a lone consumer need not wait three seconds",
-		doc: "How long the first member of a new classic group waits for others.",
+		broker: millis(func(b *Broker) *time.Duration { return &b.Groups.InitialRebalanceDelay }),
+		doc:    "How long the first member of a new classic group waits for others.",
 	},
 	{
 		name: "group.min.session.timeout.ms", kind: kindInt, def: "6000", allow: atLeast(1),
-		doc: "The shortest session timeout that a classic member may ask for.",
+		broker: millis(func(b *Broker) *time.Duration { return &b.Groups.MinSessionTimeout }),
+		doc:    "The shortest session timeout that a classic member may ask for.",
 	},
 	{
 		name: "group.max.session.timeout.ms", kind: kindInt, def: "1800000", allow: atLeast(1),
-		doc: "The longest session timeout that a classic member may ask for.",
+		broker: millis(func(b *Broker) *time.Duration { return &b.Groups.MaxSessionTimeout }),
+		doc:    "The longest session timeout that a classic member may ask for.",
 	},
 	{
 		name: "group.max.size", kind: kindInt, def: unlimited32, allow: atLeast(1),
-		doc: "The most members of a classic group.",
+		broker: whole(func(b *Broker) *int { return &b.Groups.MaxSize }),
+		doc:    "The most members of a classic group.",
 	},
 	{
 		name: "group.consumer.max.size", kind: kindInt, def: unlimited32, allow: atLeast(1),
@@ -296,11 +304,13 @@ var groupRows = []*row{
 	{
 		name: "consumer.session.timeout.ms", kind: kindInt, def: "45000", allow: atLeast(1),
 		fallback: []fallback{{name: "group.consumer.session.timeout.ms", fixed: true}},
+		group:    millis(func(g *Groups) *time.Duration { return &g.ConsumerSessionTimeout }),
 		doc:      "How long a silent member stays in the group.",
 	},
 	{
 		name: "consumer.heartbeat.interval.ms", kind: kindInt, def: "5000", allow: atLeast(1),
 		fallback: []fallback{{name: "group.consumer.heartbeat.interval.ms", fixed: true}},
+		group:    millis(func(g *Groups) *time.Duration { return &g.ConsumerHeartbeatInterval }),
 		doc:      "How often members are told to send a heartbeat.",
 	},
 	{

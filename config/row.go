@@ -34,6 +34,7 @@ type row struct {
 	// Where the value is stored. A setting that is stored nowhere is accepted, checked and described, and has no effect.
 	broker func(*Broker, value)
 	topic  func(*Topic, value)
+	group  func(*Groups, value)
 
 	// Of a broker row made from a fallback: the row it stands in for, and how many units of that one unit of this is.
 	over *row
@@ -62,7 +63,7 @@ func (r *row) hasEffect() bool {
 	if r.over != nil {
 		return r.over.hasEffect()
 	}
-	return r.broker != nil || r.topic != nil || r.stated != ""
+	return r.broker != nil || r.topic != nil || r.group != nil || r.stated != ""
 }
 
 // wants says what a value must be.

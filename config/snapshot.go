@@ -13,6 +13,7 @@ type Broker struct {
 	ClampReplicationFactor   bool
 	DeleteTopicEnable        bool
 	OffsetsTopicPartitions   int32
+	OffsetsTopicSegmentBytes int
 	MaxPartitions            int
 	SocketRequestMaxBytes    int
 	SocketSendBuffer         int // bytes; -1: the kernel's
@@ -26,7 +27,20 @@ type Broker struct {
 	ValidationStrict         bool
 	TransactionMaxTimeout    time.Duration
 	ProducerExpiration       time.Duration
+	Groups                   Groups
 	Topic                    Topic // what a topic without settings of its own gets
+}
+
+// Groups is the part of a broker's settings that its groups go by.
+type Groups struct {
+	MinSessionTimeout, MaxSessionTimeout time.Duration
+	InitialRebalanceDelay                time.Duration
+	MaxSize                              int // members
+	OffsetMetadataMaxBytes               int
+	OffsetsRetention                     time.Duration
+	OffsetsRetentionCheckInterval        time.Duration
+	ConsumerSessionTimeout               time.Duration
+	ConsumerHeartbeatInterval            time.Duration
 }
 
 // Topic is the typed snapshot of a topic's settings. It does not change.
@@ -66,13 +80,29 @@ func NewBroker(l Layers) (*Broker, error) {
 			r.broker(b, v)
 		}
 	}
-	l.Topic = nil
+	l.Topic, l.Group = nil, nil
 	t, err := NewTopic(l)
 	if err != nil {
 		return nil, err
 	}
 	b.Topic = *t
-	return b, nil
+	return b, l.storeGroups(&b.Groups)
+}
+
+func (l Layers) storeGroups(g *Groups) error {
+	for _, r := range settings.declared(ScopeGroup) {
+		if r.group == nil {
+			continue
+		}
+		v, set, err := l.effective(r)
+		if err != nil {
+			return err
+		}
+		if set {
+			r.group(g, v)
+		}
+	}
+	return nil
 }
 
 // NewTopic makes a topic's snapshot from the broker's layers and the topic's. The error names a value that Validate refuses

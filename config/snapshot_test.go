@@ -34,13 +34,17 @@ func other(t *testing.T, r *row) string {
 	return ""
 }
 
-// changed lists the fields that differ.
-func changed(a, b any) []string {
+// changed lists the fields that differ, with the name of the struct that they stand in.
+func changed(a, b any) []string { return changes(reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()) }
+
+func changes(x, y reflect.Value) []string {
 	var names []string
-	x, y := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()
 	for i := range x.NumField() {
-		if !reflect.DeepEqual(x.Field(i).Interface(), y.Field(i).Interface()) {
-			names = append(names, x.Type().Field(i).Name)
+		switch {
+		case x.Type().Field(i).Type == reflect.TypeFor[Groups]():
+			names = append(names, changes(x.Field(i), y.Field(i))...)
+		case !reflect.DeepEqual(x.Field(i).Interface(), y.Field(i).Interface()):
+			names = append(names, x.Type().Name()+"."+x.Type().Field(i).Name)
 		}
 	}
 	return names
@@ -58,7 +62,7 @@ func TestSnapshotFields(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		record(t, owner, r, r.topic != nil, "Topic.", changed(base, with))
+		record(t, owner, r, r.topic != nil, changed(base, with))
 	}
 	for _, r := range settings.declared(ScopeBroker) {
 		if r.over != nil || r.stated != "" {
@@ -69,10 +73,18 @@ func TestSnapshotFields(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		record(t, owner, r, r.broker != nil, "Broker.", changed(base, with))
+		record(t, owner, r, r.broker != nil, changed(base, with))
 	}
-	owner["Broker.Topic"] = "the topic rows"
-	for _, typ := range []reflect.Type{reflect.TypeFor[Topic](), reflect.TypeFor[Broker]()} {
+	for _, r := range settings.declared(ScopeGroup) {
+		base, _ := NewBroker(Layers{})
+		with, err := NewBroker(Layers{Static: map[string]string{r.fallback[0].name: other(t, r)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		record(t, owner, r, r.group != nil, changed(base, with))
+	}
+	owner["Broker.Topic"], owner["Broker.Groups"] = "the topic rows", "the rows of its fields"
+	for _, typ := range []reflect.Type{reflect.TypeFor[Topic](), reflect.TypeFor[Broker](), reflect.TypeFor[Groups]()} {
 		for i := range typ.NumField() {
 			if name := typ.Name() + "." + typ.Field(i).Name; owner[name] == "" {
 				t.Errorf("no row is stored in %s", name)
@@ -81,16 +93,16 @@ func TestSnapshotFields(t *testing.T) {
 	}
 }
 
-func record(t *testing.T, owner map[string]string, r *row, stored bool, prefix string, fields []string) {
+func record(t *testing.T, owner map[string]string, r *row, stored bool, fields []string) {
 	if stored != (len(fields) > 0) {
 		t.Errorf("%s: stored is %v, and the fields %v change", r.name, stored, fields)
 	}
 	for _, f := range fields {
-		was := owner[prefix+f]
+		was := owner[f]
 		if was != "" && "internal."+was != r.name {
 			t.Errorf("%s and %s are both stored in %s", was, r.name, f)
 		}
-		owner[prefix+f] = r.name
+		owner[f] = r.name
 	}
 }
 

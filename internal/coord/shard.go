@@ -90,6 +90,15 @@ func Open(fresh func() machine.Machine, l Log, o Options) (*Shard, error) {
 	return s, nil
 }
 
+// Start is Open for those who cannot wait: it returns at once, the replay goes on in the background, and calls wait for its end.
+// If it fails they are answered ErrNotDurable, and the next call begins another, at most one a second.
+func Start(fresh func() machine.Machine, l Log, o Options) *Shard {
+	s := newShard(fresh, l, o)
+	s.background.Add(1)
+	go s.reload(0)
+	return s
+}
+
 func newShard(fresh func() machine.Machine, l Log, o Options) *Shard {
 	s := &Shard{
 		newMachine: fresh,

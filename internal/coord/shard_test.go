@@ -47,7 +47,12 @@ func inBubble(t *testing.T, test func(t *testing.T, r *rig)) {
 }
 
 func (r *rig) open() (err error) {
-	r.shard, err = coord.Open(newLedger(&r.faults), &r.log, coord.Options{
+	r.shard, err = coord.Open(newLedger(&r.faults), &r.log, r.options())
+	return err
+}
+
+func (r *rig) options() coord.Options {
+	return coord.Options{
 		Logger: quiet,
 		Orders: func(orders []any) {
 			time.Sleep(r.slow)
@@ -55,8 +60,7 @@ func (r *rig) open() (err error) {
 				r.note("%s %v", kind(o), o)
 			}
 		},
-	})
-	return err
+	}
 }
 
 func kind(o any) string {
@@ -438,6 +442,38 @@ func TestOpenWaitsForWhatLoadedSays(t *testing.T) {
 		r.do("read", count{})
 		r.expect("read: 3")
 		r.shard.Close()
+	})
+}
+
+// Calls wait for the replay that Start has begun; when it fails they are refused, and the next one begins another.
+func TestStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &rig{t: t}
+		r.log.Append([]machine.Record{entry(1)}, time.Time{})
+		r.log.FailReplays(errDisk)
+		r.shard = coord.Start(newLedger(&r.faults), &r.log, r.options())
+		r.do("a", put{2})
+		r.expect("a" + notDurable)
+		r.log.FailReplays(nil)
+		r.do("b", put{2})
+		r.do("c", count{})
+		r.expect()
+		time.Sleep(time.Second)
+		r.expect("loaded {1}", "stored {2}", "b: 2", "c: 2")
+		r.shard.Close()
+	})
+}
+
+func TestCloseDuringStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &rig{t: t}
+		r.log.FailReplays(errDisk)
+		r.shard = coord.Start(newLedger(&r.faults), &r.log, r.options())
+		r.expect() // nobody has asked
+		r.do("a", put{2})
+		r.shard.Close()
+		r.do("b", put{2})
+		r.expect("a"+isClosed, "b"+isClosed)
 	})
 }
 

@@ -9,25 +9,25 @@ import (
 	"sluice/log"
 )
 
-// The catalog's log. It is an ordinary partition log, and the one topic that no client ever sees.
-const catalogTopic = "__sluice_catalog"
+// replayBytes is read of a log at a time, and replays is how many logs are replayed at a time: together they bound the
+// memory of a start with many groups.
+const (
+	replayBytes = 1 << 20
+	replays     = 4
+)
 
-// catalogTopicID is fixed: the catalog is what tells all other ids, so it cannot tell its own.
-var catalogTopicID = log.ReservedID
+var replaySlots = make(chan struct{}, replays)
 
-// replayBytes is read of the catalog at a time.
-const replayBytes = 1 << 20
-
-// catalogLog adapts a partition log to what the driver of a machine needs.
-type catalogLog struct{ log *log.Log }
+// machineLog adapts a partition log to what the driver of a machine needs.
+type machineLog struct{ log *log.Log }
 
 // Append writes the records as one batch, so that a step survives whole or not at all.
-func (c *catalogLog) Append(records []machine.Record, now machine.Time) (coord.Ticket, error) {
+func (m *machineLog) Append(records []machine.Record, now machine.Time) (coord.Ticket, error) {
 	b := kproto.NewBuilder(kproto.None)
 	for _, r := range records {
 		b.Add(kproto.Record{Timestamp: now.UnixMilli(), Key: r.Key, Value: r.Value})
 	}
-	a, err := c.log.Append(b.Batch(), log.AppendOptions{Internal: true})
+	a, err := m.log.Append(b.Batch(), log.AppendOptions{Internal: true})
 	if err != nil {
 		return nil, err
 	}
@@ -35,19 +35,21 @@ func (c *catalogLog) Append(records []machine.Record, now machine.Time) (coord.T
 }
 
 // Replay gives every durable record from the start, in order.
-func (c *catalogLog) Replay(fn func(machine.Record) error) error {
-	o, err := c.log.Offsets()
+func (m *machineLog) Replay(fn func(machine.Record) error) error {
+	replaySlots <- struct{}{}
+	defer func() { <-replaySlots }()
+	o, err := m.log.Offsets()
 	if err != nil {
 		return err
 	}
 	var buf []byte
 	for at := o.Start; at < o.High; {
 		var next int64
-		if buf, next, err = c.log.ReadBytes(buf[:0], at, o.High, replayBytes); err != nil {
+		if buf, next, err = m.log.ReadBytes(buf[:0], at, o.High, replayBytes); err != nil {
 			return err
 		}
 		if next <= at {
-			return fmt.Errorf("the catalog's log does not go on at offset %d of %d", at, o.High)
+			return fmt.Errorf("the log %s-%d does not go on at offset %d of %d", m.log.Topic(), m.log.Partition(), at, o.High)
 		}
 		if err := replayBatches(buf, fn); err != nil {
 			return err

@@ -1,0 +1,45 @@
+package broker
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sluice/group"
+	"sluice/kproto"
+)
+
+// describeGroups answers DescribeGroups, v0-6: the classic groups. An unknown group is Dead; from v6 on it is also an
+// error (KIP-1043). A group that is named twice is refused, since an answer can be large.
+//
+//	v3  authorized operations, if asked for (KIP-430)
+//	v4  static members
+func (b *Broker) describeGroups(c *call, q *kmsg.DescribeGroupsRequest) {
+	resp := kmsg.NewPtrDescribeGroupsResponse()
+	resp.Groups = make([]kmsg.DescribeGroupsResponseGroup, len(q.Groups))
+	each(c, q.Groups, func(i int) (any, error) { return group.Describe{Group: q.Groups[i]}, checkOldGroupID(q.Groups[i]) },
+		func(i int, v any, err error) {
+			g := kmsg.NewDescribeGroupsResponseGroup()
+			if err == nil {
+				g = v.(kmsg.DescribeGroupsResponseGroup)
+			}
+			g.Group = q.Groups[i]
+			if g.ErrorCode == kproto.GroupIDNotFound || err == nil && g.State == groupDead {
+				g = deadGroup(q.Groups[i], q.Version)
+			} else if err != nil {
+				g.ErrorCode, g.ErrorMessage = c.fail(err)
+			}
+			g.AuthorizedOperations = operations(q.IncludeAuthorizedOperations && g.ErrorCode == 0, groupOperations)
+			resp.Groups[i] = g
+		}, func() { c.answer(resp) })
+}
+
+// groupDead is the state of a group that is not there.
+const groupDead = "Dead"
+
+func deadGroup(id string, version int16) kmsg.DescribeGroupsResponseGroup {
+	g := kmsg.NewDescribeGroupsResponseGroup()
+	g.Group, g.State = id, groupDead
+	if version >= 6 {
+		g.ErrorCode, g.ErrorMessage = kproto.GroupIDNotFound, &errGroupIDNotFound.Message
+	}
+	return g
+}

@@ -1,0 +1,26 @@
+package broker
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sluice/group"
+)
+
+// consumerGroupDescribe answers ConsumerGroupDescribe, v0-1: the groups of the consumer protocol (KIP-848).
+func (b *Broker) consumerGroupDescribe(c *call, q *kmsg.ConsumerGroupDescribeRequest) {
+	resp := kmsg.NewPtrConsumerGroupDescribeResponse()
+	resp.Groups = make([]kmsg.ConsumerGroupDescribeResponseGroup, len(q.Groups))
+	each(c, q.Groups, func(i int) (any, error) { return group.ConsumerDescribe{Group: q.Groups[i]}, checkGroupID(q.Groups[i]) },
+		func(i int, v any, err error) {
+			g := kmsg.NewConsumerGroupDescribeResponseGroup()
+			if err == nil {
+				g = v.(kmsg.ConsumerGroupDescribeResponseGroup)
+			}
+			g.Group = q.Groups[i]
+			if err != nil {
+				g.ErrorCode, g.ErrorMessage = c.fail(err)
+			}
+			g.AuthorizedOperations = operations(q.IncludeAuthorizedOperations && g.ErrorCode == 0, groupOperations)
+			resp.Groups[i] = g
+		}, func() { c.answer(resp) })
+}
