@@ -52,7 +52,7 @@ func (x examiner) choice() vfs.Chooser {
 }
 
 // again starts on a disk that has been recovered: nothing may differ. Then it works on, and stops and starts cleanly.
-func again(img *vfs.Mem, p *pages, want now) error {
+func again(img *vfs.Mem, p *pages, want contents) error {
 	b, logs, err := openImage(img)
 	if err != nil {
 		return fmt.Errorf("second start: %w", err)
@@ -67,7 +67,7 @@ func again(img *vfs.Mem, p *pages, want now) error {
 	if err != nil {
 		return fmt.Errorf("second start: %w", errors.Join(err, b.Close(context.Background())))
 	}
-	epoch, went := b.Epoch(), stateOf(b)
+	epoch, went := b.Epoch(), contentsOf(b)
 	if err := b.Close(context.Background()); err != nil {
 		return fmt.Errorf("stop: %w", err)
 	}
@@ -75,17 +75,17 @@ func again(img *vfs.Mem, p *pages, want now) error {
 	if err != nil {
 		return fmt.Errorf("start after a clean stop: %w", err)
 	}
-	if now := stateOf(b); !reflect.DeepEqual(now, went) || b.Epoch() <= epoch || !b.dir.Clean() {
-		err = fmt.Errorf("clean stop (%v): was %+v, is %+v, epoch %d then %d", b.dir.Clean(), went, now, epoch, b.Epoch())
+	if again := contentsOf(b); !reflect.DeepEqual(again, went) || b.Epoch() <= epoch || !b.dir.Clean() {
+		err = fmt.Errorf("clean stop (%v): was %+v, is %+v, epoch %d then %d", b.dir.Clean(), went, again, epoch, b.Epoch())
 	}
 	return errors.Join(err, b.Close(context.Background()))
 }
 
 // restart starts a broker on a disk, verifies, and lets it die. It gives the promises with what this start told.
-func restart(img *vfs.Mem, p *pages) (now, *pages, error) {
+func restart(img *vfs.Mem, p *pages) (contents, *pages, error) {
 	b, logs, err := openImage(img)
 	if err != nil {
-		return now{}, nil, err
+		return contents{}, nil, err
 	}
 	s, err := verify(b, logs, p)
 	var after *pages
@@ -102,7 +102,7 @@ func openImage(img *vfs.Mem) (*Broker, *logCount, error) {
 	return b, logs, err
 }
 
-// abandon ends a broker as a kill does: nothing of what it does now reaches anything that is looked at.
+// abandon ends a broker as a kill does: nothing of what it still does reaches anything that is looked at.
 func abandon(b *Broker, logs *logCount) {
 	logs.finished.Store(true)
 	_ = b.Close(canceled)
@@ -131,33 +131,33 @@ func tell(b *Broker, p *pages) (*pages, error) {
 	return after, nil
 }
 
-// state is what a broker has, apart from its epoch.
-type now struct {
+// contents is what a broker has, apart from its epoch.
+type contents struct {
 	Cluster string
-	Topics  []topicNow
+	Topics  []topicContents
 	Brokers map[string]string
 }
 
-type topicNow struct {
+type topicContents struct {
 	Name       string
 	ID         kproto.TopicID
 	Partitions int32
 	Config     string
-	Parts      []partNow
+	Parts      []partContents
 }
 
-type partNow struct {
+type partContents struct {
 	Offsets log.Offsets
 	Values  []string
 	Err     string
 }
 
-func stateOf(b *Broker) now {
+func contentsOf(b *Broker) contents {
 	layers := b.settings.Load().layers
-	s := now{Cluster: b.ClusterID(), Brokers: map[string]string{"": canonical(layers.DynamicDefault), "1": canonical(layers.Dynamic)}}
+	s := contents{Cluster: b.ClusterID(), Brokers: map[string]string{"": canonical(layers.DynamicDefault), "1": canonical(layers.Dynamic)}}
 	b.topics.each(func(t *topic) bool {
 		raw := t.raw()
-		x := topicNow{t.name, t.id, raw.Partitions, canonical(raw.Config), nil}
+		x := topicContents{t.name, t.id, raw.Partitions, canonical(raw.Config), nil}
 		for i := range raw.Partitions {
 			x.Parts = append(x.Parts, partOf(t.partition(i)))
 		}
@@ -167,9 +167,9 @@ func stateOf(b *Broker) now {
 	return s
 }
 
-func partOf(l *log.Log) partNow {
+func partOf(l *log.Log) partContents {
 	o, err := l.Offsets()
-	s := partNow{Offsets: o}
+	s := partContents{Offsets: o}
 	for at := o.Start; err == nil && at < o.High; {
 		var b []byte
 		var next int64
@@ -190,9 +190,9 @@ func partOf(l *log.Log) partNow {
 }
 
 // verify holds a broker that has just been started against the promises.
-func verify(b *Broker, logs *logCount, p *pages) (now, error) {
+func verify(b *Broker, logs *logCount, p *pages) (contents, error) {
 	p = p.clone() // ids are noted in it
-	s := stateOf(b)
+	s := contentsOf(b)
 	if p.cluster != "" && s.Cluster != p.cluster {
 		return s, fmt.Errorf("cluster %s became %s", p.cluster, s.Cluster)
 	}
@@ -213,7 +213,7 @@ func verify(b *Broker, logs *logCount, p *pages) (now, error) {
 	return s, p.checkFiles(b, logs)
 }
 
-func (p *pages) checkTopics(s now) error {
+func (p *pages) checkTopics(s contents) error {
 	there := map[string]bool{}
 	for _, t := range s.Topics {
 		there[t.Name] = true
@@ -244,7 +244,7 @@ func (p *pages) checkTopics(s now) error {
 }
 
 // check holds one partition against its page.
-func (p *partPage) check(topic int, partition int32, s partNow) error {
+func (p *partPage) check(topic int, partition int32, s partContents) error {
 	o := s.Offsets
 	switch {
 	case s.Err != "":
@@ -267,7 +267,7 @@ func (p *partPage) check(topic int, partition int32, s partNow) error {
 	return p.checkOrigin(topic, partition, s)
 }
 
-func (p *partPage) checkAcked(topic int, partition int32, s partNow) error {
+func (p *partPage) checkAcked(topic int, partition int32, s partContents) error {
 	for n, try := range p.tries {
 		for i := range try.records {
 			at := try.base + int64(i) - s.Offsets.Start
@@ -283,7 +283,7 @@ func (p *partPage) checkAcked(topic int, partition int32, s partNow) error {
 }
 
 // checkOrigin sees to it that every record was produced to this very partition, once, and in whole batches.
-func (p *partPage) checkOrigin(topic int, partition int32, s partNow) error {
+func (p *partPage) checkOrigin(topic int, partition int32, s partContents) error {
 	next := map[int]int{} // record awaited, by try; the start may lie inside a batch
 	for at, v := range s.Values {
 		t, part, n, i, err := parseValue(v)

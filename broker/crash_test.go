@@ -56,6 +56,7 @@ var scenarios = []scenario{
 		w.alter(change{typ: ofTopic, name: "a", set: map[string]string{"max.message.bytes": "6000", "cleanup.policy": "compact"}, unset: []string{"retention.ms"}})
 		w.alter(change{typ: ofBroker, name: "1", set: map[string]string{"log.retention.ms": "2000000", "message.max.bytes": "70000"}},
 			change{typ: ofTopic, name: "b", set: map[string]string{"retention.ms": "5"}})
+		w.alter(change{typ: ofTopic, name: "a", set: map[string]string{"max.message.bytes": "6500"}})
 		w.replace(change{typ: ofTopic, name: "a", set: map[string]string{"max.message.bytes": "7000"}})
 		w.replace(change{typ: ofBroker, name: "", set: map[string]string{"log.retention.ms": "3000000"}})
 		w.restart()
