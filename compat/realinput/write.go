@@ -44,7 +44,7 @@ func (t *tester) sluiceFiles(ctx context.Context, address, topic, codec string, 
 
 func (t *tester) sluiceLines(ctx context.Context, address, topic, codec string, partition int, path string) *exec.Cmd {
 	return exec.CommandContext(ctx, t.options.binary, "produce", topic, "-b", address, "--codec", codec,
-		"--file", path, "--partition", strconv.Itoa(partition))
+		"--file", path, "--partition", strconv.Itoa(partition), "--max-bytes", strconv.Itoa(largestRecord))
 }
 
 // kcatFiles feeds kcat key, delimiter, content, delimiter for each file. The delimiters are random, so that no file has
@@ -80,7 +80,8 @@ func feed(w io.Writer, in *input, key, end string) error {
 }
 
 func kcatLines(ctx context.Context, address, topic, codec string, partition int, path string) *exec.Cmd {
-	return exec.CommandContext(ctx, "kcat", "-P", "-b", address, "-t", topic, "-z", codec, "-p", strconv.Itoa(partition), "-l", path)
+	return exec.CommandContext(ctx, "kcat", "-P", "-b", address, "-t", topic, "-z", codec, "-p", strconv.Itoa(partition),
+		"-X", fmt.Sprint("message.max.bytes=", largestRecord), "-l", path)
 }
 
 // start keeps what the program says: while the broker is killed that is a lot, and of interest only if it fails.
