@@ -436,6 +436,8 @@ func contents(fs vfs.FS) (map[string]string, error) {
 
 func visitEntry(fs vfs.FS, files map[string]string, name string, e iofs.DirEntry, visit func(string) error) error {
 	switch {
+	case strings.HasSuffix(e.Name(), deleteSuffix):
+		return nil
 	case e.IsDir():
 		return visit(name)
 	case e.Name() == durableFile, e.Name() == cleanFile, e.Name() == lockFile:

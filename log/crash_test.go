@@ -236,6 +236,55 @@ func TestPowerCuts(t *testing.T) {
 	t.Logf("%d images", total)
 }
 
+// nestEach has the power cut again inside the recovery of each n-th image, before every operation of it.
+func nestEach(s *crashtest.Sweep[promises], n int) (images *int) {
+	images = new(int)
+	count, check := 0, s.Check
+	s.Check = func(img *vfs.Mem, ps promises, killed bool) error {
+		if count++; count%n != 0 {
+			return check(img, ps, killed)
+		}
+		inner := &crashtest.Sweep[promises]{
+			Name:     "inside recovery",
+			Promises: func() promises { return ps },
+			Check:    func(img *vfs.Mem, ps promises, again bool) error { return check(img, ps, killed && again) },
+			Seeds:    1,
+		}
+		inner.Attach(img)
+		d, err := start(img, ps)
+		if err != nil {
+			return err
+		}
+		inner.Cut(img, "recovered", 0)
+		abandon(d)
+		*images += inner.Images()
+		return inner.Err()
+	}
+	return images
+}
+
+// TestPowerCutsInRecovery cuts the power, and again at each operation of the recovery.
+func TestPowerCutsInRecovery(t *testing.T) {
+	total := 0
+	for i, sc := range scenarios {
+		w := newWorld(t)
+		s := sweepOf(w, sc.name)
+		s.Seeds = 2
+		s.Stride, s.Offset = 5, i
+		if testing.Short() {
+			s.Stride, s.Seeds = 23, 0
+		}
+		nested := nestEach(s, 97)
+		sc.run(w)
+		w.kill()
+		if err := s.Err(); err != nil {
+			t.Error(err)
+		}
+		total += *nested
+	}
+	t.Logf("%d images inside recoveries", total)
+}
+
 func sum(m map[string]int) (n int) {
 	for _, v := range m {
 		n += v

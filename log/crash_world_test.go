@@ -58,7 +58,8 @@ type try struct {
 	batch  kproto.Batch // as given, without offset and epoch
 	spec   batchSpec
 	base   int64
-	failed bool // answered ErrNotDurable
+	failed bool // answered ErrNotDurable by the process proc
+	proc   *crashtest.Process
 }
 
 // sight is a batch that a consumer has read.
@@ -177,7 +178,7 @@ func (x *pending) Resolved(err error) {
 	switch {
 	case err == nil:
 		x.p.acked = append(x.p.acked, x.try)
-	case errors.Is(err, ErrNotDurable):
+	case errors.Is(err, ErrNotDurable) && !x.try.proc.Dead():
 		x.try.failed = true
 	}
 	x.p.w.mu.Unlock()
@@ -219,7 +220,16 @@ func batchID(b kproto.Batch) (id int64, err error) {
 }
 
 // append tries a new batch.
-func (p *part) append(s batchSpec) (*pending, error) { return p.retry(p.newTry(s)) }
+func (p *part) append(s batchSpec) (*pending, error) {
+	tr := p.newTry(s)
+	x, err := p.retry(tr)
+	if err != nil {
+		p.w.mu.Lock()
+		defer p.w.mu.Unlock()
+		p.order = slices.DeleteFunc(p.order, func(t *try) bool { return t == tr })
+	}
+	return x, err
+}
 
 // retry appends the same batch (again).
 func (p *part) retry(tr *try) (*pending, error) {
@@ -229,9 +239,9 @@ func (p *part) retry(tr *try) (*pending, error) {
 	}
 	x := &pending{p: p, try: tr, a: a, ch: make(chan error, 1)}
 	p.w.mu.Lock()
-	tr.base, tr.failed = a.Base, false
+	tr.base, tr.failed, tr.proc = a.Base, false, p.w.proc
 	for _, old := range p.order {
-		if old.failed && !slices.Contains(p.gone, old) {
+		if old.failed && old.proc == p.w.proc && !slices.Contains(p.gone, old) {
 			p.gone = append(p.gone, old)
 		}
 	}

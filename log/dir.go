@@ -275,7 +275,7 @@ func (d *Dir) discard(topic string, partition int32, id kproto.TopicID) error {
 	if err == nil && found != id {
 		return nil // another incarnation's
 	}
-	gone := filepath.Join(d.path, fmt.Sprintf("%.*s-%d.%x%s", maxGoneName, topic, partition, id, deleteSuffix))
+	gone := filepath.Join(d.path, fmt.Sprintf("%.*s-%d.%s%s", maxGoneName, topic, partition, id, deleteSuffix))
 	if err := d.fs.Rename(path, gone); err != nil {
 		return storageError("rename deleted partition", err)
 	}

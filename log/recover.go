@@ -383,6 +383,7 @@ type recovery struct {
 	known bool
 	first int
 
+	renewing bool  // in this segment
 	expected int64 // next offset
 	buf      []byte
 	scanned  int64
@@ -431,6 +432,9 @@ func (r *recovery) scan(s *segment, limit int64) (*badBatch, error) {
 	if err != nil {
 		return nil, storageError("size of segment", err)
 	}
+	if r.renewing, err = r.mustRenew(s); err != nil {
+		return nil, err
+	}
 	s.forget()
 	w := newWalker(s.file, 0, size)
 	defer w.close()
@@ -451,7 +455,7 @@ func (r *recovery) scan(s *segment, limit int64) (*badBatch, error) {
 		case isBad:
 			return bad, nil
 		}
-		if err := r.renew(s, pos, limit); err != nil {
+		if err := r.renew(s, pos); err != nil {
 			return nil, err
 		}
 		r.take(s, h, pos, n)
@@ -471,16 +475,27 @@ func (r *recovery) check(s *segment, h kproto.Batch, pos, n int64) error {
 }
 
 // renew writes the batch just read once more if it is not known to be durable. After a failed sync the kernel may give bytes that count as clean
-// and are not on the disk, and no later sync would bring them there. Without a known durable offset that may be so in the last segment.
-func (r *recovery) renew(s *segment, pos, limit int64) error {
-	last := kproto.Batch(r.buf).NextOffset()
-	if r.known && last <= r.slot.durable || !r.known && limit != maxOffset {
+// and are not on the disk, and no later sync would bring them there.
+func (r *recovery) renew(s *segment, pos int64) error {
+	if !r.renewing || r.known && kproto.Batch(r.buf).NextOffset() <= r.slot.durable {
 		return nil
 	}
 	if _, err := s.file.WriteAt(r.buf, pos); err != nil {
 		return storageError("write recovered batch again", err)
 	}
 	return nil
+}
+
+// mustRenew tells whether batches of s may not be durable. Without a recorded durable offset an index tells: it is made after a sync.
+func (r *recovery) mustRenew(s *segment) (bool, error) {
+	if r.known {
+		return true, nil
+	}
+	sealed, err := vfs.Exists(s.fs, s.path(indexSuffix))
+	if err != nil {
+		return false, storageError("look for index", err)
+	}
+	return !sealed, nil
 }
 
 func (r *recovery) take(s *segment, h kproto.Batch, pos, n int64) {

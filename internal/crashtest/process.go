@@ -40,6 +40,9 @@ func (p *Process) Kill() {
 	}
 }
 
+// Dead tells whether the process was killed.
+func (p *Process) Dead() bool { return p.dead.Load() }
+
 func (p *Process) alive(op, name string) error {
 	if p.dead.Load() {
 		return &iofs.PathError{Op: op, Path: name, Err: ErrKilled}

@@ -1,0 +1,139 @@
+package main
+
+const (
+	inLog     = "./log"
+	powerCuts = "TestPowerCuts$"
+)
+
+var mutants = []mutant{
+	{
+		name: "no sync before the acknowledgement", short: true,
+		file: "log/sync.go", pkg: inLog, tests: powerCuts,
+		old: "if err := f.seg.file.Sync(); err != nil {", new: "if err := error(nil); err != nil {",
+	},
+	{
+		name: "directory not synced", short: true,
+		file: "log/sync.go", pkg: inLog, tests: powerCuts,
+		old: "\tif err := l.dir.fs.SyncDir(l.path()); err != nil {\n\t\treturn fmt.Errorf(\"sync directory", new: "\tif err := error(nil); err != nil {\n\t\treturn fmt.Errorf(\"sync directory",
+	},
+	{
+		name: "high watermark before the sync", short: true,
+		file: "log/append.go", pkg: inLog, tests: powerCuts,
+		old: "\t\tl.scheduleSync(false)\n\t\treturn\n", new: "\t\tl.scheduleSync(false)\n",
+	},
+	{
+		name: "duplicate acknowledged before the original is durable", short: true,
+		file: "log/append.go", pkg: inLog, tests: powerCuts,
+		old: "if cfg.Durability == Fsync && l.durable < end {", new: "if cfg.Durability == Fsync && l.durable < end && !dup {",
+	},
+	{
+		name: "reply before the machine's log end is durable", short: true,
+		file: "internal/coord/queue.go", pkg: "./internal/coord", tests: ".",
+		old: "if !g.open {", new: "if false && !g.open {",
+	},
+	{
+		name: "parent directory not synced",
+		file: "log/sync.go", pkg: inLog, tests: powerCuts,
+		old: "if err := l.dir.fs.SyncDir(l.dir.path); err != nil {\n\t\t\treturn fmt.Errorf(\"sync directory", new: "if err := error(nil); err != nil {\n\t\t\treturn fmt.Errorf(\"sync directory",
+	},
+	{
+		name: "window of four batches",
+		file: "log/producers.go", pkg: inLog, tests: "TestIdempotence",
+		old: "const batchWindow = 5", new: "const batchWindow = 4",
+	},
+	{
+		name: "window of six batches",
+		file: "log/producers.go", pkg: inLog, tests: "TestIdempotence",
+		old: "const batchWindow = 5", new: "const batchWindow = 6",
+	},
+	{
+		name: "sequence does not wrap",
+		file: "log/producers.go", pkg: inLog, tests: "TestSequenceWraps|TestNextSequence",
+		old: "if seq == math.MaxInt32 {", new: "if seq == math.MinInt32 {",
+	},
+	{
+		name: "recovery accepts a bad CRC",
+		file: "log/walk.go", pkg: inLog, tests: powerCuts + "|TestBitRot",
+		old: "if !b.ValidCRC() {", new: "if false {",
+	},
+	{
+		name: "recovery truncates below the durable offset",
+		file: "log/recover.go", pkg: inLog, tests: "TestBitRot",
+		old: "if r.known && r.expected < r.slot.durable {", new: "if false {",
+	},
+	{
+		name: "recovery takes a log that is too short",
+		file: "log/recover.go", pkg: inLog, tests: "TestBitRot",
+		old: "case i+1 == len(segs) && r.known && r.expected < r.slot.durable:", new: "case false:",
+	},
+	{
+		name: "durable offset recorded before the sync",
+		file: "log/append.go", pkg: inLog, tests: powerCuts,
+		old: "\tl.end = seg.next\n\treturn nil\n", new: "\tl.end = seg.next\n\tif l.slotIndex >= 0 {\n\t\td := l.durable\n\t\tl.durable = l.end\n\t\tl.dir.slots.note(l.slotIndex, l.slot())\n\t\tl.durable = d\n\t}\n\treturn nil\n",
+	},
+	{
+		name: "log start shown before it is durable",
+		file: "log/sync.go", pkg: inLog, tests: powerCuts,
+		old: "\tif err == nil {\n\t\terr = l.dir.slots.sync(n)\n\t}\n", new: "",
+	},
+	{
+		name: "removal of the clean mark not synced",
+		file: "log/dir.go", pkg: inLog, tests: powerCuts,
+		old: "if err = d.fs.Remove(name); err == nil {\n\t\t\terr = d.fs.SyncDir(d.path)\n\t\t}", new: "err = d.fs.Remove(name)",
+	},
+	{
+		name: "clean mark not synced",
+		file: "log/dir.go", pkg: inLog, tests: powerCuts,
+		old: "if err := writeSynced(d.fs, filepath.Join(d.path, cleanFile), nil); err != nil {\n\t\treturn err\n\t}\n\tif err := d.fs.SyncDir(d.path); err != nil {", new: "if err := writeSynced(d.fs, filepath.Join(d.path, cleanFile), nil); err != nil {",
+	},
+	{
+		name: "failed sync tried again",
+		file: "log/sync.go", pkg: inLog, tests: powerCuts + "|TestFailedSync",
+		old: "if err := f.seg.file.Sync(); err != nil {", new: "err := f.seg.file.Sync()\n\t\tif err != nil {\n\t\t\terr = f.seg.file.Sync()\n\t\t}\n\t\tif err != nil {",
+	},
+	{
+		name: "failed sync leaves the tail",
+		file: "log/sync.go", pkg: inLog, tests: powerCuts + "|TestFailedSync",
+		old: "if err := s.file.Truncate(s.synced); err != nil {", new: "if err := error(nil); err != nil {",
+	},
+	{
+		name: "snapshot of a segment that was cut",
+		file: "log/sync.go", pkg: inLog, tests: powerCuts + "|TestSnapshotAfterCut",
+		old: "\t\tl.unseal(l.active())\n\t\tl.toSeal(l.active(), nil)\n", new: "\t\tif len(l.sealing) == 0 {\n\t\t\tl.toSeal(l.active(), nil)\n\t\t}\n",
+	},
+	{
+		name: "recovery does not sync what it shows",
+		file: "log/recover.go", pkg: inLog, tests: powerCuts,
+		old: "if err := s.file.Sync(); err != nil {\n\t\t\treturn fmt.Errorf(\"sync recovered segment", new: "if err := error(nil); err != nil {\n\t\t\treturn fmt.Errorf(\"sync recovered segment",
+	},
+	{
+		name: "recovery point before the side files are written",
+		file: "log/sync.go", pkg: inLog, tests: powerCuts,
+		old: "\tif len(l.sealing) > 0 {\n\t\treturn l.sealing[0].seg.base\n\t}\n", new: "",
+	},
+	{
+		name: "deletion not synced",
+		file: "log/dir.go", pkg: inLog, tests: powerCuts,
+		old: "if err := d.fs.SyncDir(d.path); err != nil {\n\t\treturn storageError(\"sync data directory\", err)\n\t}\n\tif err := vfs.RemoveAll", new: "if err := vfs.RemoveAll",
+	},
+	{
+		name: "producer snapshot at the wrong offset",
+		file: "log/sync.go", pkg: inLog, tests: powerCuts,
+		old: "if err := l.writeProducers(s.seg.next, s.producers); err != nil {", new: "if err := l.writeProducers(s.seg.base, s.producers); err != nil {",
+	},
+	{
+		name: "what a killed run left unsynced is not written anew",
+		file: "log/recover.go", pkg: inLog, tests: "TestKillAfterFailedSync",
+		old: "if rewrite && h.BaseOffset() >= r.slot.durable {", new: "if false {",
+	},
+	{
+		name: "damage forgotten at a clean stop",
+		file: "log/sync.go", pkg: inLog, tests: "TestDamageOutlivesAStop",
+		old: "return l.damage == nil, err", new: "return true, err",
+	},
+	{
+		name: "old mode's appends left waiting",
+		file: "log/log.go", pkg: inLog, tests: "TestModeChangeAnswers",
+		old: "if l.state == stateOpen && l.durable < l.end {\n\t\tl.scheduleSync(true)", new: "if l.state == stateOpen && c.Durability == Fsync && l.durable < l.end {\n\t\tl.scheduleSync(true)",
+	},
+}

@@ -1,0 +1,157 @@
+package log
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"sluice/internal/crashtest"
+	"sluice/internal/vfs"
+)
+
+// life is a random script: everything that a data directory can go through, in any order.
+type life struct {
+	*world
+	rng     *rand.Rand
+	waiting []*pending
+	lastID  byte
+}
+
+func newLife(t testing.TB, seed uint64) *life {
+	return &life{world: newWorld(t), rng: rand.New(rand.NewPCG(seed, 1))}
+}
+
+func (f *life) config() *Config {
+	c := tiny()
+	if f.rng.IntN(4) == 0 {
+		c = withMode(Durability(f.rng.IntN(3)))
+	}
+	if f.rng.IntN(3) == 0 {
+		c.SegmentBytes = 3000
+	}
+	return c
+}
+
+func (f *life) newPart(n int32) *part {
+	f.lastID++
+	return f.create("a", f.lastID, n, f.config())
+}
+
+// run lives for some steps. Errors of appends are part of life; other errors are too while faults are armed, and are the invariants' business.
+func (f *life) run(steps int) {
+	f.boot()
+	for n := range 1 + f.rng.IntN(3) {
+		f.newPart(int32(n))
+	}
+	for range steps {
+		f.step()
+	}
+	f.in.Heal()
+	f.settle()
+}
+
+func (f *life) step() {
+	live := f.live()
+	p := live[f.rng.IntN(len(live))]
+	switch n := f.rng.IntN(100); {
+	case n < 60:
+		f.produce(p)
+	case n < 75:
+		f.settle()
+	case n < 80:
+		if o, err := p.log.Offsets(); err == nil && o.High > 0 {
+			_ = p.advance(1 + f.rng.Int64N(o.High))
+		}
+	case n < 84:
+		f.settle()
+		if f.delete(p) == nil {
+			f.newPart(p.n)
+		}
+	case n < 88:
+		f.settle()
+		_ = f.shut()
+		f.restart()
+	case n < 93:
+		f.restart()
+	default:
+		f.in.Add(vfs.Fault{Ops: vfs.OpSync, Path: "*.log", Nth: 1 + f.rng.IntN(3)})
+	}
+}
+
+// restart ends the process, in whatever state it is, and starts the next.
+func (f *life) restart() {
+	f.kill()
+	f.in.Heal()
+	f.waiting = nil
+	f.boot()
+}
+
+// produce appends a few batches, and retries some.
+func (f *life) produce(p *part) {
+	for range 1 + f.rng.IntN(4) {
+		s := batchSpec{records: 1 + f.rng.IntN(3), size: f.rng.IntN(400), time: int64(f.rng.IntN(1000))}
+		if f.rng.IntN(2) == 0 {
+			s.pid = 1 + f.rng.Int64N(2)
+			s.seq = p.nextSequence(s.pid)
+		}
+		x, err := p.append(s)
+		if err != nil {
+			continue
+		}
+		f.waiting = append(f.waiting, x)
+		if s.pid > 0 && f.rng.IntN(3) == 0 {
+			if x, err := p.retry(x.try); err == nil {
+				f.waiting = append(f.waiting, x)
+			}
+		}
+	}
+}
+
+func (p *part) nextSequence(pid int64) int32 {
+	p.log.mu.Lock()
+	defer p.log.mu.Unlock()
+	if s := p.log.producers[pid]; s != nil && s.n > 0 {
+		return nextSequence(s.lastBatch().lastSeq)
+	}
+	return 0
+}
+
+// settle waits for all answers.
+func (f *life) settle() {
+	for _, x := range f.waiting {
+		_ = x.wait()
+	}
+	f.waiting = nil
+}
+
+// TestPowerCutsInRandomLives goes on until SLUICE_CRASH_IMAGES images are checked, beginning with seed SLUICE_CRASH_SEED. scripts/crash runs
+// it for a million.
+func TestPowerCutsInRandomLives(t *testing.T) {
+	goal := crashtest.Env("SLUICE_CRASH_IMAGES", 3000)
+	if testing.Short() {
+		goal = 300
+	}
+	first := crashtest.Env("SLUICE_CRASH_SEED", 1)
+	begin := time.Now()
+	images, nested, lives, points := 0, 0, 0, map[string]int{}
+	for seed := first; uint64(images+nested) < goal; seed++ {
+		f := newLife(t, seed)
+		s := sweepOf(f.world, fmt.Sprintf("life %d", seed))
+		n := nestEach(s, 211)
+		s.Stride, s.Offset = 1+int(seed%3), int(seed%5)
+		f.run(15)
+		s.Cut(f.mem, "the end", 0)
+		f.kill()
+		if err := s.Err(); err != nil {
+			t.Fatal(err)
+		}
+		images, nested, lives = images+s.Images(), nested+*n, lives+1
+		for name, k := range s.Points() {
+			points[name] += k
+		}
+	}
+	spent := time.Since(begin)
+	t.Logf("seeds %d to %d: %d points under %d names, %d images, %d more inside recoveries, %.0f a second",
+		first, first+uint64(lives)-1, sum(points), len(points), images, nested, float64(images+nested)/spent.Seconds())
+}
