@@ -452,7 +452,7 @@ func changed(a, b map[string]string) string {
 	var names []string
 	for n := range a {
 		if c, ok := b[n]; !ok || c != a[n] {
-			names = append(names, n)
+			names = append(names, fmt.Sprintf("%s (%d bytes, then %d)", n, len(a[n]), len(c)))
 		}
 	}
 	for n := range b {

@@ -226,6 +226,10 @@ func TestSequenceWraps(t *testing.T) {
 	if dup := mustAppend(t, l, batchSpec{records: 3, pid: 1, seq: 1<<31 - 2}); !dup.Duplicate || dup.Base != 0 {
 		t.Fatalf("%+v", dup)
 	}
+	mustAppend(t, l, batchSpec{records: 1, pid: 2, seq: 1<<31 - 1})
+	if a := mustAppend(t, l, batchSpec{records: 1, pid: 2}); a.Duplicate {
+		t.Fatalf("%+v", a)
+	}
 }
 
 // TestDuplicateWaits: a retry is not acknowledged before the original is durable.

@@ -632,6 +632,9 @@ func (r *recovery) restartAtStart() error {
 			return err
 		}
 	}
+	if err := l.dir.fs.SyncDir(l.path()); err != nil {
+		return storageError("sync partition directory", err)
+	}
 	l.dropSegments(l.segs)
 	l.segs, l.sealing = nil, nil
 	l.end, l.durable = l.start, l.start
