@@ -109,6 +109,7 @@ func (f *life) produce(p *part) {
 }
 
 func (p *part) nextSequence(pid int64) int32 {
+	_, _ = p.log.Offsets() // opens it
 	p.log.mu.Lock()
 	defer p.log.mu.Unlock()
 	if s := p.log.producers[pid]; s != nil && s.n > 0 {

@@ -41,6 +41,7 @@ func TestSnapshotAfterCut(t *testing.T) {
 	again := mustAppend(t, l, batchSpec{size: 200, pid: 2})
 	mustWait(t, again)
 	abandon(l.dir) // waits for the side files
+	must(t, l.dir.slots.settle())
 	after := openDir(t, fs.Crash(vfs.KeepNothing)).Log("a", testTopic, 0, tiny())
 	batches := readAll(t, after)
 	must(t, verifyProducers(0, windows(after), batches))

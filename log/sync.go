@@ -367,8 +367,8 @@ func (l *Log) cut() error {
 	return nil
 }
 
-// cutLast truncates the last segment to its synced bytes. Its descriptor is not synced again: if the truncation is lost in a power cut,
-// recovery drops what overlaps the next segment.
+// cutLast truncates the last segment to its synced bytes. What is synced here is only the new size: all data that the failed sync was for is cut off.
+// A sealed segment is taken as long as its file, so the size must not come back.
 func (l *Log) cutLast() error {
 	if len(l.segs) == 0 {
 		return nil
@@ -379,6 +379,9 @@ func (l *Log) cutLast() error {
 	}
 	if err := s.file.Truncate(s.synced); err != nil {
 		return storageError("take back unsynced appends", err)
+	}
+	if err := s.file.Sync(); err != nil {
+		return storageError("sync what was taken back", err)
 	}
 	s.size, s.next = s.synced, l.durable
 	if err := s.rebuild(l.cfg.Load().IndexInterval); err != nil {

@@ -101,7 +101,7 @@ func (m mutant) try(dir string, verbose bool) error {
 
 // test runs the tests and tells whether they failed. A hang is a failure too.
 func (m mutant) test(dir string) (string, bool) {
-	cmd := exec.Command("go", "test", "-trimpath", "-failfast", "-vet=off", "-timeout=120s", "-run", m.tests, m.pkg)
+	cmd := exec.Command("go", "test", "-trimpath", "-failfast", "-vet=off", "-timeout=60s", "-run", m.tests, m.pkg)
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
 	return string(out), err != nil
