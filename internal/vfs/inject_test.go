@@ -118,7 +118,7 @@ func TestInjectLostSync(t *testing.T) {
 	if got := show(fsys); got != "f=a4096" {
 		t.Errorf("before the crash: %s", got)
 	}
-	if got := show(m.Crash(KeepEverything)); got != "f=.4096" {
+	if got := show(m.Crash(KeepEverything)); got != "f=" {
 		t.Errorf("after the crash: %s", got)
 	}
 	write(t, f, pageSize, "b")

@@ -241,11 +241,10 @@ func (f *memFile) Sync() error {
 
 // dropUnsynced is what a kernel does when a write-back fails: the pages count as clean and
 // stay readable, the disk has none of them, and the next Sync has nothing to complain about.
-// Sizes are metadata and still reach the disk: there may be zeros where the data should be.
 func (f *memFile) dropUnsynced() {
 	f.m.mu.Lock()
 	defer f.m.mu.Unlock()
-	f.ino.pending = slices.DeleteFunc(f.ino.pending, func(c *change) bool { return c.Kind == OpWrite })
+	f.ino.pending = nil
 }
 
 func (f *memFile) Size() (size int64, err error) {
