@@ -19,11 +19,13 @@ build: ## bin/sluice, static
 run: build ## build and start a broker on LISTEN with data in DATA
 	$(BIN) serve --data-dir $(DATA) --listen $(LISTEN)
 
-test: lint build ## everything a change must pass: lint, tests, race, a little fuzzing, real clients, kill -9
+test: lint build ## everything a change must pass: lint, tests, race, a little fuzzing, real clients, kills, planted bugs
 	$(GO) test -count=1 ./...
 	$(MAKE) race
 	$(MAKE) fuzz
 	$(MAKE) compat
+	$(MAKE) chaos
+	$(MAKE) mutants
 
 race: ## the short tests under the race detector
 	$(GO) test -race -short -count=1 ./...
@@ -54,6 +56,12 @@ generate: ## the docs that are generated from the code
 
 compat: build ## other people's clients against the built binary
 	compat/run.sh
+
+chaos: build ## kills and failures at system calls of the built binary, full disks; short
+	compat/chaos/run.sh -short
+
+mutants: ## plant the worst bugs and see that the tests find them
+	$(GO) run ./internal/mutate -short
 
 check: test long ## all there is
 
