@@ -8,7 +8,7 @@ DATA ?= ./sluice-data
 FUZZTIME ?= 10s
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: help build run test race fuzz crash long bench bench-compare lint generate compat check clean
+.PHONY: help build run test race fuzz crash long bench bench-compare lint generate compat chaos mutants check clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
