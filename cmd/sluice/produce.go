@@ -64,7 +64,7 @@ func (c *produceCmd) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	var t tally
-	bar := startProgress(s.err, input.size, &t)
+	bar := startProgress(s.err, input, &t)
 	begin := time.Now()
 	inputErr := c.send(ctx, client, input.records, &t)
 	bar.stop()

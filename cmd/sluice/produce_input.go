@@ -19,6 +19,7 @@ import (
 type recordInput struct {
 	records iter.Seq2[*kgo.Record, error]
 	size    int64 // bytes that the input will have, 0 if that is not known
+	between int64 // bytes of each record's input that are in neither its key nor its value
 	large   *atomic.Int64
 }
 
@@ -50,7 +51,7 @@ func (c *produceCmd) input(s *streams) (recordInput, error) {
 		in.size, in.records = size, tree.records()
 		return in, err
 	case len(c.File) > 0:
-		in.size = totalSize(c.File)
+		in.size, in.between = totalSize(c.File), int64(len(c.KeyDelimiter)+len("\n"))
 		in.records = c.fileLines(limit, tooLarge)
 	default:
 		in.records = c.lines(s.in, "standard input", limit, tooLarge)
@@ -184,16 +185,23 @@ func (t fileTree) walk(visit func(path string, size int64) error) error {
 	})
 }
 
-// size is the bytes of all files together.
+// size is the bytes of all files and their keys together.
 func (t fileTree) size() (total int64, err error) {
-	err = t.walk(func(_ string, size int64) error {
-		total += size
-		return nil
+	err = t.walk(func(path string, size int64) error {
+		key, err := t.key(path)
+		total += size + int64(len(key))
+		return err
 	})
 	return total, err
 }
 
-// records yields one record a file: the slash-separated path below the directory is its key, the content its value.
+// key is the slash-separated path of a file below the directory.
+func (t fileTree) key(path string) (string, error) {
+	key, err := filepath.Rel(t.dir, path)
+	return filepath.ToSlash(key), err
+}
+
+// records yields one record a file: its content is the value.
 func (t fileTree) records() iter.Seq2[*kgo.Record, error] {
 	return func(yield func(*kgo.Record, error) bool) {
 		err := t.walk(func(path string, size int64) error {
@@ -211,11 +219,10 @@ func (t fileTree) records() iter.Seq2[*kgo.Record, error] {
 
 // record reads one file; it is nil when the file is too large and skipped.
 func (t fileTree) record(path string, size int64) (*kgo.Record, error) {
-	key, err := filepath.Rel(t.dir, path)
+	key, err := t.key(path)
 	if err != nil {
 		return nil, err
 	}
-	key = filepath.ToSlash(key)
 	if size+int64(len(key)) > int64(t.limit) {
 		return nil, t.tooLarge(fmt.Sprintf("file %s (%s)", path, byteCount(size)))
 	}

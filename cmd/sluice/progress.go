@@ -20,11 +20,11 @@ type progress struct {
 	done sync.WaitGroup
 }
 
-// startProgress draws on w if that is a terminal. size is the total in bytes, 0 if unknown.
-func startProgress(w io.Writer, size int64, t *tally) *progress {
+// startProgress draws on w, if that is a terminal, how much of the input is acknowledged.
+func startProgress(w io.Writer, in recordInput, t *tally) *progress {
 	p := &progress{quit: make(chan struct{})}
 	if file, ok := w.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
-		p.done.Go(func() { p.draw(w, size, t) })
+		p.done.Go(func() { p.draw(w, in, t) })
 	}
 	return p
 }
@@ -35,7 +35,7 @@ func (p *progress) stop() {
 	p.done.Wait()
 }
 
-func (p *progress) draw(w io.Writer, size int64, t *tally) {
+func (p *progress) draw(w io.Writer, in recordInput, t *tally) {
 	ticker := time.NewTicker(progressInterval)
 	defer ticker.Stop()
 	const eraseLine = "\r\x1b[K"
@@ -46,12 +46,12 @@ func (p *progress) draw(w io.Writer, size int64, t *tally) {
 			return
 		case <-ticker.C:
 			records, bytes := t.acknowledged()
-			fmt.Fprint(w, eraseLine+progressLine(records, bytes, size))
+			fmt.Fprint(w, eraseLine+progressLine(records, bytes+records*in.between, in.size))
 		}
 	}
 }
 
-// progressLine is a bar when the total is known, and a count when it is not.
+// progressLine tells how many records and bytes of the input are done: it is a bar when the total is known, and a count when it is not.
 func progressLine(records, bytes, size int64) string {
 	counts := fmt.Sprintf("%d records, %s", records, byteCount(bytes))
 	if size <= 0 {
