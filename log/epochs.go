@@ -2,6 +2,7 @@ package log
 
 import (
 	"fmt"
+	"hash/crc32"
 	"path/filepath"
 	"sort"
 	"strconv"
@@ -90,21 +91,24 @@ func parseEpochs(data []byte) (epochs, error) {
 // maxEpochFile bounds what is read: an entry a start of the broker, some 20 bytes each.
 const maxEpochFile = 64 << 20
 
-func readEpochs(fs vfs.FS, dir string) (epochs, error) {
+// readEpochs reads the checkpoint, and gives its checksum too.
+func readEpochs(fs vfs.FS, dir string) (epochs, uint32, error) {
 	data, err := vfs.ReadFile(fs, filepath.Join(dir, epochFile), maxEpochFile)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	return parseEpochs(data)
+	es, err := parseEpochs(data)
+	return es, crc32.Checksum(data, castagnoli), err
 }
 
-func writeEpochs(fs vfs.FS, dir string, es epochs) error {
-	name := filepath.Join(dir, epochFile)
-	if err := writeSynced(fs, name+tempSuffix, es.encode()); err != nil {
-		return err
+// writeEpochs replaces the checkpoint and gives its checksum. The rename is durable with the next sync of the directory.
+func writeEpochs(fs vfs.FS, dir string, es epochs) (uint32, error) {
+	name, data := filepath.Join(dir, epochFile), es.encode()
+	if err := writeSynced(fs, name+tempSuffix, data); err != nil {
+		return 0, err
 	}
 	if err := fs.Rename(name+tempSuffix, name); err != nil {
-		return storageError("rename leader epoch checkpoint", err)
+		return 0, storageError("rename leader epoch checkpoint", err)
 	}
-	return nil
+	return crc32.Checksum(data, castagnoli), nil
 }

@@ -2,6 +2,7 @@ package log
 
 import (
 	"errors"
+	"fmt"
 	"io"
 
 	"sluice/kproto"
@@ -29,7 +30,7 @@ func (l *Log) FindTime(ms int64, limit int64) (Position, error) {
 			return p, v.explain(err)
 		}
 	}
-	return nowhere, nil
+	return nowhere, l.lost(limit)
 }
 
 // MaxTime gives the record with the largest timestamp below limit, the first of equals (KIP-734), or a Position with Offset -1.
@@ -49,7 +50,17 @@ func (l *Log) MaxTime(limit int64) (Position, error) {
 			best = p
 		}
 	}
-	return best, nil
+	return best, l.lost(limit)
+}
+
+// lost is why a search below limit that found nothing proves nothing.
+func (l *Log) lost(limit int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.damage != nil && l.damage.offset < limit {
+		return fmt.Errorf("%w: %w", ErrDamaged, l.damage)
+	}
+	return nil
 }
 
 // views pins the segments with visible records that the filter wants.
@@ -83,16 +94,47 @@ func releaseAll(vs []view) {
 	}
 }
 
+// after gives an offset below which everything in the segment is older than ms. The index entry that says so is taken only if the batch that it
+// names has that time.
+func (v *view) after(ms int64) (int64, error) {
+	e, ok, err := v.times.floorTime(ms)
+	if err != nil {
+		return 0, storageError("read time index", err)
+	}
+	if !ok {
+		return v.seg.base, nil
+	}
+	last := v.seg.base + int64(e.rel)
+	pos, _, next, err := v.locate(last)
+	if err != nil {
+		return v.seg.base, ignoreBad(err)
+	}
+	w := newWalker(v.seg.file, pos, v.end)
+	defer w.close()
+	h, _, _, err := w.next()
+	if err != nil || next != last+1 || h.MaxTimestamp() != e.time {
+		return v.seg.base, ignoreBad(err)
+	}
+	return next, nil
+}
+
+// ignoreBad lets only errors of the disk through.
+func ignoreBad(err error) error {
+	if errors.Is(err, ErrStorage) {
+		return err
+	}
+	return nil
+}
+
 // findTime looks through the batches after the last index entry that is older than ms.
 func (v *view) findTime(ms, start, limit int64) (Position, error) {
-	from := start
-	if e, ok, err := v.times.floorTime(ms); err != nil {
-		return nowhere, storageError("read time index", err)
-	} else if ok {
-		from = max(from, v.seg.base+int64(e.rel)+1)
+	from, err := v.after(ms)
+	if err != nil {
+		return nowhere, err
 	}
+	from = max(from, start)
 	found := nowhere
-	err := v.eachBatch(from, func(h kproto.Batch) bool { return h.MaxTimestamp() >= ms }, func(b kproto.Batch) (bool, error) {
+	err = v.eachBatch(from, func(h kproto.Batch) bool { return h.MaxTimestamp() >= ms }, func(b kproto.Batch) (bool, error) {
 		err := b.EachRecord(func(r kproto.Record) bool {
 			if r.Timestamp >= ms && r.Offset >= start && r.Offset < limit {
 				found = Position{r.Offset, r.Timestamp, b.LeaderEpoch()}
@@ -106,12 +148,11 @@ func (v *view) findTime(ms, start, limit int64) (Position, error) {
 
 // maxTime finds the first record with the largest timestamp above floor. The time index tells where to begin when all of the segment is visible.
 func (v *view) maxTime(start, limit, floor int64) (Position, error) {
-	from := start
-	if n := v.times.len(); n > 0 && v.limit == maxOffset && v.seg.base >= start {
-		if e, ok, err := v.times.floorTime(v.seg.maxTime); err != nil {
-			return nowhere, storageError("read time index", err)
-		} else if ok {
-			from = v.seg.base + int64(e.rel) + 1
+	from := max(start, v.seg.base)
+	if v.limit == maxOffset && v.seg.base >= start {
+		var err error
+		if from, err = v.after(v.seg.maxTime); err != nil {
+			return nowhere, err
 		}
 	}
 	best := Position{-1, floor, -1}

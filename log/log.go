@@ -61,6 +61,7 @@ type Log struct {
 	producers   producers
 	epochs      epochs
 	epochsDirty bool
+	epochsSum   uint32 // of the checkpoint as it is on disk
 
 	waiters  []waiting
 	watchers map[Watcher]struct{}

@@ -9,6 +9,7 @@ import (
 	"sort"
 
 	"sluice/internal/vfs"
+	"sluice/kproto"
 )
 
 // Range is whole batches in one file. It must be released.
@@ -141,38 +142,65 @@ func (v *view) read(from, max int64, whole bool) (Range, error) {
 	return r, nil
 }
 
-// locate finds the batch that holds the offset (or the first one after it).
+// locate finds the batch that holds the offset. io.EOF: it ends above the limit.
 func (v *view) locate(from int64) (pos, size, next int64, err error) {
-	at := v.from
-	if at < 0 {
-		e, ok, err := v.offsets.floorOffset(v.seg.rel(from))
-		if err != nil {
-			return 0, 0, 0, storageError("read offset index", err)
-		}
-		at = 0
-		if ok {
-			at = int64(e.pos)
+	if v.from >= 0 {
+		return v.walkTo(from, v.from, nil)
+	}
+	e, ok, err := v.offsets.floorOffset(v.seg.rel(from))
+	if err != nil {
+		return 0, 0, 0, storageError("read offset index", err)
+	}
+	if ok {
+		pos, size, next, err = v.walkTo(from, int64(e.pos), &e)
+		if !errors.Is(err, errWrongIndex) {
+			return pos, size, next, err
 		}
 	}
+	return v.walkTo(from, 0, nil)
+}
+
+// errWrongIndex: the batch that an index entry names does not stand where it says. That costs a longer walk and nothing else.
+var errWrongIndex = errors.New("wrong index entry")
+
+// walkTo goes over the headers from the batch at a position, which is that of e if there is one, to the batch that holds the offset. No checksum
+// covers a batch's offset, so each must follow the one before.
+func (v *view) walkTo(from, at int64, e *offsetEntry) (pos, size, next int64, err error) {
 	w := newWalker(v.seg.file, at, v.end)
 	defer w.close()
+	expected := int64(-1)
+	if at == 0 {
+		expected = v.seg.base
+	}
 	for {
 		h, pos, size, err := w.next()
-		if err != nil {
+		if e != nil && !errors.Is(err, ErrStorage) && (err != nil || !v.names(e, h)) {
+			return 0, 0, 0, errWrongIndex
+		}
+		e = nil
+		switch {
+		case errors.Is(err, io.EOF):
+			return 0, 0, 0, &badBatch{v.end, fmt.Sprintf("the segment ends before offset %d", from)}
+		case err != nil:
 			return 0, 0, 0, err
+		case expected >= 0 && h.BaseOffset() != expected, h.BaseOffset() > from:
+			return 0, 0, 0, &badBatch{pos, fmt.Sprintf("offset %d where %d was expected", h.BaseOffset(), max(expected, from))}
+		case h.LastOffset() < from:
+			expected = h.NextOffset()
+			continue
+		case h.NextOffset() > v.limit:
+			return 0, 0, 0, io.EOF
 		}
-		if h.LastOffset() >= from {
-			if h.NextOffset() > v.limit {
-				return 0, 0, 0, io.EOF
-			}
-			return pos, size, h.NextOffset(), nil
-		}
+		return pos, size, h.NextOffset(), nil
 	}
+}
+
+func (v *view) names(e *offsetEntry, h kproto.Batch) bool {
+	return h.LastOffset() == v.seg.base+int64(e.rel)
 }
 
 // extend goes from the first batch as far as max and limit allow.
 func (v *view) extend(start, size, next, max int64) (end, after int64, err error) {
-	at := start + size
 	limitRel := uint32(math.MaxUint32)
 	if v.limit != maxOffset {
 		limitRel = v.seg.rel(v.limit)
@@ -181,23 +209,31 @@ func (v *view) extend(start, size, next, max int64) (end, after int64, err error
 	if err != nil {
 		return 0, 0, storageError("read offset index", err)
 	}
-	jumped := ok && int64(e.pos) > at
-	if jumped {
-		at = int64(e.pos)
+	if ok && int64(e.pos) > start+size {
+		end, after, err = v.extendFrom(start, int64(e.pos), next, max, &e)
+		if !errors.Is(err, errWrongIndex) {
+			return end, after, err
+		}
 	}
+	return v.extendFrom(start, start+size, next, max, nil)
+}
+
+// extendFrom goes on from the batch at a position, which is that of e if there is one; else the batch before it ends at next.
+func (v *view) extendFrom(start, at, next, max int64, e *offsetEntry) (end, after int64, err error) {
 	end, after = at, next
 	w := newWalker(v.seg.file, at, v.end)
 	defer w.close()
 	for {
 		h, pos, size, err := w.next()
-		if errors.Is(err, io.EOF) {
-			return end, after, nil
-		}
-		if err != nil {
+		switch {
+		case errors.Is(err, ErrStorage):
 			return 0, 0, err
-		}
-		if jumped {
-			after, jumped = h.BaseOffset(), false
+		case e != nil && (err != nil || !v.names(e, h)):
+			return 0, 0, errWrongIndex
+		case err != nil:
+			return end, after, nil // the end, or damage, which whoever reads on will meet
+		case e != nil:
+			after, e = h.BaseOffset(), nil
 		}
 		if pos+size-start > max || h.NextOffset() > v.limit {
 			return end, after, nil

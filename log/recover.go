@@ -181,7 +181,7 @@ func (l *Log) openSegments(bases []int64, sl slot, known bool) error {
 			return err
 		}
 	}
-	if err := l.loadEpochs(first); err != nil {
+	if err := l.loadEpochs(first, sl); err != nil {
 		return err
 	}
 	if l.dir.clean {
@@ -198,11 +198,11 @@ func (l *Log) openSegments(bases []int64, sl slot, known bool) error {
 	return r.run()
 }
 
-// loadEpochs reads the checkpoint or, if it is missing or malformed, the headers of the segments that recovery will not read.
-func (l *Log) loadEpochs(first int) error {
-	es, err := readEpochs(l.dir.fs, l.path())
-	if err == nil {
-		l.epochs = es
+// loadEpochs reads the checkpoint or, if it is missing or not as it was written, the headers of the segments that recovery will not read.
+func (l *Log) loadEpochs(first int, sl slot) error {
+	es, sum, err := readEpochs(l.dir.fs, l.path())
+	if err == nil && sum == sl.epochs {
+		l.epochs, l.epochsSum = es, sum
 		return nil
 	}
 	l.epochs = nil
@@ -466,6 +466,10 @@ func (r *recovery) scan(s *segment, limit int64) (*badBatch, error) {
 func (r *recovery) check(s *segment, h kproto.Batch, pos, n int64) error {
 	if h.BaseOffset() != r.expected {
 		return &badBatch{pos, fmt.Sprintf("offset %d where %d was expected", h.BaseOffset(), r.expected)}
+	}
+	// The CRC does not cover the epoch. The catalog's log is read before the broker knows its epoch.
+	if newest := r.log.dir.epoch.Load(); h.LeaderEpoch() < r.log.epochs.last() || newest > 0 && h.LeaderEpoch() > newest {
+		return &badBatch{pos, fmt.Sprintf("leader epoch %d between %d and %d", h.LeaderEpoch(), r.log.epochs.last(), newest)}
 	}
 	b, err := readBatch(s.file, pos, n, r.buf)
 	if err == nil {

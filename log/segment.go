@@ -170,11 +170,27 @@ func (s *segment) openIndexes(interval int64) error {
 	}
 	s.offsets, s.times = offsets{file: of, n: on}, times{file: tf, n: tn}
 	last, err := s.times.at(tn - 1)
-	if err != nil {
+	if err != nil || !s.holdsNewest(last) {
 		return s.rebuild(interval)
 	}
 	s.maxTime, s.maxTimeOffset = last.time, s.base+int64(last.rel)
 	return nil
+}
+
+// holdsNewest tells whether the batch that the last time entry names has that time: searches skip the segment by it.
+func (s *segment) holdsNewest(last timeEntry) bool {
+	if s.open(os.O_RDWR) != nil {
+		return false
+	}
+	v := view{seg: s, offsets: s.offsets, end: s.size, limit: maxOffset, from: -1}
+	at, _, next, err := v.locate(s.base + int64(last.rel))
+	if err != nil || next != s.base+int64(last.rel)+1 {
+		return false
+	}
+	w := newWalker(s.file, at, s.size)
+	defer w.close()
+	h, _, _, err := w.next()
+	return err == nil && h.MaxTimestamp() == last.time
 }
 
 func openIndexFile(fs vfs.FS, name string, entry int64) (vfs.File, int, error) {

@@ -20,14 +20,15 @@ import (
 type slot struct {
 	id        kproto.TopicID
 	partition int32
-	durable   int64 // every offset below was synced before this was written
-	recovery  int64 // base offset of the first segment that is not sealed and synced: recovery begins there
-	start     int64 // log start offset
+	durable   int64  // every offset below was synced before this was written
+	recovery  int64  // base offset of the first segment that is not sealed and synced: recovery begins there
+	start     int64  // log start offset
+	epochs    uint32 // CRC-32C of the leader epoch checkpoint as last written, 0 before that: the file has Kafka's format, which has no checksum
 }
 
 // The durable-offsets file is an array of 64-byte slots, overwritten in place: a slot lies within one sector, so a power cut leaves the old or the new one.
 //
-//	CRC-32C of the rest (u32) | version 1 (u32) | topic id (16) | partition (i32) | zero (4) | durable (i64) | recovery (i64) | start (i64) | zero (8)
+//	CRC-32C of the rest (u32) | version 1 (u32) | topic id (16) | partition (i32) | CRC-32C of the epoch checkpoint (u32) | durable (i64) | recovery (i64) | start (i64) | zero (8)
 //
 // A slot that is all zeros is free.
 const (
@@ -45,6 +46,7 @@ func (s slot) encode() []byte {
 	binary.BigEndian.PutUint32(b[4:], slotVersion)
 	copy(b[8:], s.id[:])
 	binary.BigEndian.PutUint32(b[24:], uint32(s.partition))
+	binary.BigEndian.PutUint32(b[28:], s.epochs)
 	binary.BigEndian.PutUint64(b[32:], uint64(s.durable))
 	binary.BigEndian.PutUint64(b[40:], uint64(s.recovery))
 	binary.BigEndian.PutUint64(b[48:], uint64(s.start))
@@ -58,6 +60,7 @@ func decodeSlot(b []byte) (s slot, ok bool) {
 	}
 	copy(s.id[:], b[8:])
 	s.partition = int32(binary.BigEndian.Uint32(b[24:]))
+	s.epochs = binary.BigEndian.Uint32(b[28:])
 	s.durable = int64(binary.BigEndian.Uint64(b[32:]))
 	s.recovery = int64(binary.BigEndian.Uint64(b[40:]))
 	s.start = int64(binary.BigEndian.Uint64(b[48:]))

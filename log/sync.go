@@ -176,7 +176,7 @@ func (l *Log) noteSlot() {
 }
 
 func (l *Log) slot() slot {
-	return slot{id: l.id, partition: l.partition, durable: l.durable, recovery: l.recovery, start: max(l.start, l.nextStart)}
+	return slot{id: l.id, partition: l.partition, durable: l.durable, recovery: l.recovery, start: max(l.start, l.nextStart), epochs: l.epochsSum}
 }
 
 // finishSealing writes the side files of rolled segments: only then does recovery begin after them. Nobody waits for it, and what fails is
@@ -185,8 +185,10 @@ func (l *Log) finishSealing(w syncWork) {
 	if !l.usable() {
 		return
 	}
+	var sum uint32
 	if w.epochs != nil {
-		if err := writeEpochs(l.dir.fs, l.path(), w.epochs); err != nil {
+		var err error
+		if sum, err = writeEpochs(l.dir.fs, l.path(), w.epochs); err != nil {
 			l.warn("leader epoch checkpoint not written", err)
 			return
 		}
@@ -202,8 +204,10 @@ func (l *Log) finishSealing(w syncWork) {
 	if l.state != stateOpen {
 		return
 	}
-	if len(w.epochs) == len(l.epochs) {
-		l.epochsDirty = false
+	if w.epochs != nil {
+		l.epochsSum = sum
+		l.epochsDirty = len(w.epochs) != len(l.epochs)
+		l.noteSlot()
 	}
 	if len(w.sealing) == 0 {
 		return
@@ -478,7 +482,8 @@ func (l *Log) closeFiles() error {
 		return fmt.Errorf("%w: appends from offset %d on are not synced", ErrStorage, l.durable)
 	}
 	if l.epochsDirty {
-		if err := writeEpochs(l.dir.fs, l.path(), l.epochs); err != nil {
+		var err error
+		if l.epochsSum, err = writeEpochs(l.dir.fs, l.path(), l.epochs); err != nil {
 			return err
 		}
 	}
