@@ -2,6 +2,7 @@ package main
 
 const (
 	inLog     = "./log"
+	inBroker  = "./broker"
 	powerCuts = "TestPowerCuts$"
 )
 
@@ -135,5 +136,50 @@ var mutants = []mutant{
 		name: "old mode's appends left waiting",
 		file: "log/log.go", pkg: inLog, tests: "TestModeChangeAnswers",
 		old: "if l.state == stateOpen && l.durable < l.end {\n\t\tl.scheduleSync(true)", new: "if l.state == stateOpen && c.Durability == Fsync && l.durable < l.end {\n\t\tl.scheduleSync(true)",
+	},
+	{
+		name: "reply before the machine's log end is durable, seen by clients", short: true,
+		file: "internal/coord/queue.go", pkg: inBroker, tests: powerCuts,
+		old: "if !g.open {", new: "if false && !g.open {",
+	},
+	{
+		name: "orders before the step is durable",
+		file: "internal/coord/step.go", pkg: inBroker, tests: powerCuts,
+		old: "\t\ts.queue.push(item{orders: e.Orders})", new: "\t\tgo s.orders(e.Orders)",
+	},
+	{
+		name: "machine kept after a lost step",
+		file: "internal/coord/reload.go", pkg: inBroker, tests: powerCuts,
+		old: "\tif s.state == running {\n\t\ts.drop(cause)\n\t}", new: "\t_ = cause",
+	},
+	{
+		name: "epoch raised in memory only",
+		file: "catalog/machine.go", pkg: inBroker, tests: powerCuts,
+		old: "\te.Records = append(e.Records, epochRecord(s.Epoch))", new: "\tif s.Epoch == 0 {\n\t\te.Records = append(e.Records, epochRecord(s.Epoch))\n\t}",
+	},
+	{
+		name: "producer ids not reserved",
+		file: "catalog/machine.go", pkg: inBroker, tests: powerCuts,
+		old: "producerIDsRecord(first + ev.N)", new: "producerIDsRecord(first)",
+	},
+	{
+		name: "config change forgets the rest",
+		file: "catalog/configs.go", pkg: inBroker, tests: powerCuts,
+		old: "\t\tmaps.Copy(values, old)", new: "\t\t_ = old",
+	},
+	{
+		name: "directory without an id left to the next topic",
+		file: "broker/files.go", pkg: inBroker, tests: powerCuts,
+		old: "f.ID != t.ID && !b.unfinished(f, t)", new: "f.ID != t.ID",
+	},
+	{
+		name: "failed deletion forgotten",
+		file: "broker/files.go", pkg: inBroker, tests: "TestDeletionIsTriedAgain",
+		old: "\tif err != nil {\n\t\tb.logger.Error(\"what belonged", new: "\tif false {\n\t\tb.logger.Error(\"what belonged",
+	},
+	{
+		name: "deletion forgotten although its rename is not durable",
+		file: "broker/files.go", pkg: inBroker, tests: "TestDeletionIsTriedAgain",
+		old: "err := b.dir.SettleDeletions()", new: "err := error(nil)",
 	},
 }
