@@ -53,8 +53,9 @@ func (l *Log) openFiles() error {
 	if err := l.checkIdentity(len(bases)); err != nil {
 		return err
 	}
+	bases = l.dropBelowStart(bases)
 	if len(bases) > 0 && bases[0] > l.start {
-		if bases, err = l.missingFront(bases, known); err != nil {
+		if bases, err = l.missingFront(bases, sl, known); err != nil {
 			return err
 		}
 	}
@@ -64,17 +65,28 @@ func (l *Log) openFiles() error {
 	return l.openSegments(bases, sl, known)
 }
 
+// dropBelowStart finishes what a crash left of AdvanceStart.
+func (l *Log) dropBelowStart(bases []int64) []int64 {
+	for len(bases) > 1 && bases[1] <= l.start {
+		if err := l.removeFiles(newSegment(l.dir.fs, l.path(), bases[0])); err != nil {
+			l.warn("segment below the log start remains", err)
+		}
+		bases = bases[1:]
+	}
+	return bases
+}
+
 // missingFront decides about segments that begin above the log's start. A start that moved is durable before a segment below it goes, so this
-// is damage, unless nothing was ever synced here: then a power cut has kept the entries of later segments and lost that of the first.
-func (l *Log) missingFront(bases []int64, known bool) ([]int64, error) {
-	if known {
+// is damage, unless nothing from the start on was ever synced: then a power cut has kept the entries of later segments and lost that of the first.
+func (l *Log) missingFront(bases []int64, sl slot, known bool) ([]int64, error) {
+	if known && sl.durable > l.start {
 		return nil, fmt.Errorf("%w: the log starts at offset %d, and the first segment in %s begins at %d", ErrDamaged, l.start, l.path(), bases[0])
 	}
 	synced, err := l.everSynced()
 	if err != nil {
 		return nil, err
 	}
-	if synced {
+	if synced && !known {
 		l.dir.logger.Error("log start is unknown; it is taken from the first segment", "topic", l.topic, "partition", l.partition, "start", bases[0])
 		l.start = bases[0]
 		return bases, nil
@@ -641,6 +653,7 @@ func (r *recovery) restartAtStart() error {
 	}
 	l.dropSegments(l.segs)
 	l.segs, l.sealing = nil, nil
+	l.producers, l.epochs, l.epochsDirty = producers{}, nil, false
 	l.end, l.durable = l.start, l.start
 	l.visible = visible{offset: l.start}
 	l.recovery = l.start

@@ -33,6 +33,7 @@ type rootCmd struct {
 	Topic   topicCmd   `cmd:"" help:"Create, list, describe, alter and delete topics."`
 	Produce produceCmd `cmd:"" help:"Write records to a topic, from lines or whole files."`
 	Consume consumeCmd `cmd:"" help:"Read records of a topic from an offset, a time, its beginning or its end."`
+	Log     logCmd     `cmd:"" help:"Look at the files of a log: check them, print them."`
 	Version versionCmd `cmd:"" help:"Print the version of this binary."`
 }
 

@@ -1,0 +1,344 @@
+package log
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	iofs "io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"sluice/internal/vfs"
+	"sluice/kproto"
+)
+
+// Finding is something that Verify saw.
+type Finding struct {
+	// Damage: acknowledged data is lost or wrong. Otherwise it is what a crash may leave behind and the next start sets right.
+	Damage   bool   `json:"damage"`
+	File     string `json:"file"`
+	Position int64  `json:"position"` // bytes, -1 when it is about the whole file
+	Offset   int64  `json:"offset"`   // of the first record concerned, -1 when it is about none
+	Message  string `json:"message"`
+}
+
+// Verified is one partition as Verify found it.
+type Verified struct {
+	Directory string    `json:"directory"`
+	Segments  int       `json:"segments"`
+	Batches   int64     `json:"batches"`
+	Bytes     int64     `json:"bytes"`
+	Start     int64     `json:"start"`   // log start offset
+	End       int64     `json:"end"`     // offset after the last good batch
+	Durable   int64     `json:"durable"` // recorded durable offset, -1 when none is
+	Findings  []Finding `json:"findings"`
+}
+
+// Report is the result of Verify.
+type Report struct {
+	Directory  string     `json:"directory"`
+	Clean      bool       `json:"clean"` // the last stop was a clean one
+	Partitions []Verified `json:"partitions"`
+	Findings   []Finding  `json:"findings"` // about the data directory itself
+}
+
+// Damaged tells whether anything that was acknowledged is lost or wrong.
+func (r *Report) Damaged() bool {
+	isDamage := func(f Finding) bool { return f.Damage }
+	return slices.ContainsFunc(r.Findings, isDamage) ||
+		slices.ContainsFunc(r.Partitions, func(v Verified) bool { return slices.ContainsFunc(v.Findings, isDamage) })
+}
+
+// ErrNoLog: there is neither a data directory nor a partition to verify.
+var ErrNoLog = errors.New("no data directory and no partition directory")
+
+// Verify checks a data directory, or one partition directory, byte by byte. It writes nothing. An error means that it could not be
+// checked: ErrInUse while a broker runs, os.ErrPermission, ErrNoLog, or another error of the disk.
+func Verify(fs vfs.FS, dir string) (*Report, error) {
+	entries, err := fs.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	data, partitions := dir, partitionDirs(entries)
+	if isPartition(dir, entries) {
+		data, partitions = filepath.Dir(dir), []string{filepath.Base(dir)}
+	} else if len(partitions) == 0 && !has(entries, lockFile) {
+		return nil, fmt.Errorf("%s: %w", dir, ErrNoLog)
+	}
+	unlock, err := lockUnused(fs, data)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	v := verifier{fs: fs, data: data, report: &Report{Directory: dir}}
+	return v.report, v.run(partitions)
+}
+
+func partitionDirs(entries []iofs.DirEntry) []string {
+	var names []string
+	for _, e := range entries {
+		if _, _, ok := parsePartitionDir(e.Name()); ok && e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+func isPartition(dir string, entries []iofs.DirEntry) bool {
+	_, _, named := parsePartitionDir(filepath.Base(dir))
+	return named && slices.ContainsFunc(entries, func(e iofs.DirEntry) bool {
+		return e.Name() == metadataFile || strings.HasSuffix(e.Name(), logSuffix)
+	})
+}
+
+func has(entries []iofs.DirEntry, name string) bool {
+	return slices.ContainsFunc(entries, func(e iofs.DirEntry) bool { return e.Name() == name })
+}
+
+// lockUnused holds the lock of a data directory, if there is one, so that no broker starts meanwhile. It makes no file.
+func lockUnused(fs vfs.FS, data string) (unlock func(), err error) {
+	nothing := func() {}
+	there, err := vfs.Exists(fs, filepath.Join(data, lockFile))
+	if err != nil || !there {
+		return nothing, err
+	}
+	lock, err := fs.Lock(filepath.Join(data, lockFile))
+	switch {
+	case errors.Is(err, vfs.ErrLocked):
+		return nil, fmt.Errorf("%s: %w", data, ErrInUse)
+	case errors.Is(err, syscall.EROFS):
+		return nothing, nil // no broker runs on a disk that cannot be written
+	case err != nil:
+		return nil, err
+	}
+	return func() { _ = lock.Close() }, nil
+}
+
+// verifier collects a Report.
+type verifier struct {
+	fs     vfs.FS
+	data   string
+	slots  map[slotKey]slot
+	report *Report
+}
+
+func (v *verifier) run(partitions []string) error {
+	var err error
+	if v.report.Clean, err = vfs.Exists(v.fs, filepath.Join(v.data, cleanFile)); err != nil {
+		return err
+	}
+	if err := v.readSlots(); err != nil {
+		return err
+	}
+	for _, name := range partitions {
+		p := partVerifier{v: v, dir: filepath.Join(v.data, name)}
+		if err := p.run(name); err != nil {
+			return err
+		}
+		v.report.Partitions = append(v.report.Partitions, p.out)
+	}
+	return nil
+}
+
+func (v *verifier) readSlots() error {
+	name := filepath.Join(v.data, durableFile)
+	v.slots = map[slotKey]slot{}
+	data, err := vfs.ReadFile(v.fs, name, maxSlotFile)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for i := range len(data) / slotSize {
+		raw := data[i*slotSize : (i+1)*slotSize]
+		if s, ok := decodeSlot(raw); ok {
+			v.slots[slotKey{s.id, s.partition}] = s
+		} else if !isZero(raw) {
+			v.report.Findings = append(v.report.Findings, Finding{Damage: true, File: name, Position: int64(i) * slotSize, Offset: -1,
+				Message: "a partition's durable offset and log start cannot be read"})
+		}
+	}
+	return nil
+}
+
+// partVerifier checks one partition.
+type partVerifier struct {
+	v       *verifier
+	dir     string
+	out     Verified
+	slot    slot
+	known   bool
+	entries []iofs.DirEntry
+
+	segs      []*segment
+	epochs    epochs
+	producers producers
+	buf       []byte
+}
+
+func (p *partVerifier) run(name string) error {
+	p.out = Verified{Directory: p.dir, Durable: -1, Findings: []Finding{}}
+	p.producers = producers{}
+	var err error
+	if p.entries, err = p.v.fs.ReadDir(p.dir); err != nil {
+		return err
+	}
+	if err := p.findSlot(name); err != nil {
+		return err
+	}
+	if err := p.checkSegments(); err != nil {
+		return err
+	}
+	if err := p.checkEpochs(); err != nil {
+		return err
+	}
+	return p.checkFiles()
+}
+
+func (p *partVerifier) note(file string, pos, offset int64, format string, args ...any) {
+	p.out.Findings = append(p.out.Findings, Finding{File: file, Position: pos, Offset: offset, Message: fmt.Sprintf(format, args...)})
+}
+
+func (p *partVerifier) damage(file string, pos, offset int64, format string, args ...any) {
+	p.note(file, pos, offset, format, args...)
+	p.out.Findings[len(p.out.Findings)-1].Damage = true
+}
+
+func (p *partVerifier) findSlot(name string) error {
+	_, partition, _ := parsePartitionDir(name)
+	id, err := readMetadata(p.v.fs, p.dir)
+	switch {
+	case errors.Is(err, os.ErrNotExist) || errors.Is(err, errBadMetadata):
+		if _, reserved := p.v.slots[slotKey{ReservedID, partition}]; reserved && strings.HasPrefix(name, "__") {
+			id = ReservedID
+			break
+		}
+		p.note(filepath.Join(p.dir, metadataFile), -1, -1, "%v: which topic the directory belongs to is not known from it", err)
+	case err != nil:
+		return err
+	}
+	if p.slot, p.known = p.v.slots[slotKey{id, partition}]; p.known {
+		p.out.Start, p.out.End, p.out.Durable = p.slot.start, p.slot.start, p.slot.durable
+	}
+	return nil
+}
+
+func (p *partVerifier) checkSegments() error {
+	for _, e := range p.entries {
+		if base, ok := parseSegmentName(e.Name(), logSuffix); ok {
+			p.segs = append(p.segs, newSegment(p.v.fs, p.dir, base))
+		}
+	}
+	for len(p.segs) > 1 && p.segs[1].base <= p.out.Start {
+		p.note(p.segs[0].path(logSuffix), -1, -1, "lies below the log start: a crash kept it from being removed")
+		p.segs = p.segs[1:]
+	}
+	p.out.Segments = len(p.segs)
+	if len(p.segs) == 0 {
+		if p.known && p.slot.durable > p.slot.start {
+			p.damage(p.dir, -1, p.slot.start, "no segments, and offsets up to %d were durable", p.slot.durable)
+		}
+		return nil
+	}
+	if first := p.segs[0]; first.base > p.out.Start {
+		if p.known && p.slot.durable > p.out.Start {
+			p.damage(first.path(logSuffix), -1, p.out.Start, "the log starts at offset %d, and the first segment begins at %d", p.out.Start, first.base)
+		}
+		p.out.Start = first.base
+	}
+	p.out.End = p.segs[0].base
+	for i, s := range p.segs {
+		next := int64(maxOffset)
+		if i+1 < len(p.segs) {
+			next = p.segs[i+1].base
+		}
+		if s.base != p.out.End {
+			p.suspect(s.path(logSuffix), 0, "the segment begins at offset %d, the one before ends at %d", s.base, p.out.End)
+			p.out.End = s.base
+		}
+		if err := p.checkSegment(s, next); err != nil {
+			return err
+		}
+	}
+	if p.known && p.out.End < p.slot.durable {
+		p.damage(p.segs[len(p.segs)-1].path(logSuffix), -1, p.out.End, "the log ends at offset %d, and was durable up to %d", p.out.End, p.slot.durable)
+	}
+	return nil
+}
+
+// suspect is damage if what lies at the end of the good part was durable; else it may be what a power cut leaves of what was never acknowledged.
+func (p *partVerifier) suspect(file string, pos int64, format string, args ...any) {
+	if p.v.report.Clean || p.known && p.out.End < p.slot.durable {
+		p.damage(file, pos, p.out.End, format, args...)
+		return
+	}
+	p.note(file, pos, p.out.End, format+" (above the durable offset: the next start cuts it off and keeps it aside)", args...)
+}
+
+// checkSegment reads every batch, up to the first that is none.
+func (p *partVerifier) checkSegment(s *segment, next int64) error {
+	f, err := p.v.fs.OpenFile(s.path(logSuffix), os.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	s.file = f
+	size, err := f.Size()
+	if err != nil {
+		return err
+	}
+	p.out.Bytes += size
+	if err := p.walk(s, size, next); err != nil {
+		return err
+	}
+	s.noteTime()
+	return p.checkIndexes(s, next != maxOffset || p.v.report.Clean)
+}
+
+func (p *partVerifier) walk(s *segment, size, next int64) error {
+	w := newWalker(s.file, 0, size)
+	defer w.close()
+	for {
+		h, pos, n, err := w.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = p.checkBatch(s, h, pos, n)
+		}
+		var bad *badBatch
+		switch isBad := errors.As(err, &bad); {
+		case err != nil && !isBad:
+			return err
+		case p.out.End >= next && (!p.known || s.base >= p.slot.recovery):
+			p.note(s.path(logSuffix), s.size, next, "%d bytes overlap the next segment: they were taken back after a failed sync", size-s.size)
+			return nil
+		case isBad:
+			p.suspect(s.path(logSuffix), bad.pos, "%s", bad.reason)
+			return nil
+		}
+		s.note(h, pos, n, 0)
+		p.producers.note(h, 0, replayTime(h))
+		p.epochs.assign(h.LeaderEpoch(), h.BaseOffset())
+		p.out.End = h.NextOffset()
+		p.out.Batches++
+	}
+}
+
+func (p *partVerifier) checkBatch(s *segment, h kproto.Batch, pos, n int64) error {
+	switch {
+	case h.BaseOffset() != p.out.End:
+		return &badBatch{pos, fmt.Sprintf("offset %d where %d was expected", h.BaseOffset(), p.out.End)}
+	case h.LeaderEpoch() < p.epochs.last():
+		return &badBatch{pos, fmt.Sprintf("leader epoch %d after %d", h.LeaderEpoch(), p.epochs.last())}
+	}
+	b, err := readBatch(s.file, pos, n, p.buf)
+	if err == nil {
+		p.buf = b
+	}
+	return err
+}
