@@ -63,7 +63,7 @@ func (g *group) subscription() topicSet {
 	return s
 }
 
-// tellOwnership gives the order that says who owns what.
+// tellOwnership gives the order that says who owns what. That nobody does is said once.
 func (m *Machine) tellOwnership(g *group) {
 	o := Ownership{Group: g.id}
 	if g.isConsumers() {
@@ -73,7 +73,10 @@ func (m *Machine) tellOwnership(g *group) {
 			}
 		}
 	}
-	m.order(o)
+	if len(o.Members) > 0 || g.owned {
+		m.order(o)
+	}
+	g.owned = len(o.Members) > 0
 }
 
 func (g *group) owner(m *member, owned map[string][]int32) Owner {

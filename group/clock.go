@@ -14,9 +14,9 @@ const pauseTolerance = time.Second
 //
 // A process that was stopped (SIGSTOP, a frozen machine) comes back to find every session expired, through no fault of
 // the members. It shows as a step that comes much later than the deadline the machine gave: somebody would have called then.
-// The time in between did not happen, and every timer starts anew at the end of it. So members get a full session
-// timeout to be heard of. A timer is not renewed for ever by a process that is stopped again and again: it ends when it has
-// run for twice its timeout, pauses not counted.
+// The time after that deadline did not happen, and every timer starts anew at the end of it. So members get a full session
+// timeout to be heard of. A process that is stopped again and again does not keep the dead alive: a timer ends, renewed or
+// not, when it has run for twice its timeout.
 type clock struct {
 	base    time.Time     // the first reading
 	stopped time.Duration // the length of all pauses

@@ -1,6 +1,8 @@
 package group
 
 import (
+	"unicode/utf16"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"sluice/kproto"
@@ -29,7 +31,7 @@ func (m *Machine) commit(r *kmsg.OffsetCommitRequest) *kmsg.OffsetCommitResponse
 		}
 		resp.Topics = append(resp.Topics, topic)
 	}
-	if g != nil && len(m.effects.Records) == 0 {
+	if g != nil {
 		m.forgetIfNothing(g)
 	}
 	return resp
@@ -41,7 +43,7 @@ func (m *Machine) commitPartition(g *group, r *kmsg.OffsetCommitRequest, topic s
 		metadata = *p.Metadata
 	}
 	switch {
-	case len(metadata) > min(m.settings.OffsetMetadataMaxBytes, maxMetadata):
+	case len(metadata) > maxMetadata || utf16Length(metadata) > m.settings.OffsetMetadataMaxBytes:
 		return kproto.OffsetMetadataTooLarge
 	case p.Offset < -1:
 		return kproto.InvalidRequest
@@ -57,7 +59,7 @@ func (m *Machine) commitPartition(g *group, r *kmsg.OffsetCommitRequest, topic s
 	if r.Version <= 4 && r.RetentionTimeMillis >= 0 {
 		o.expires = m.millis + r.RetentionTimeMillis
 	}
-	m.write(offsetRecord(g.id, topic, o))
+	m.write(g, offsetRecord(g.id, topic, o))
 	return kproto.NoError
 }
 
@@ -101,6 +103,14 @@ func (m *Machine) simpleGroup(r *kmsg.OffsetCommitRequest) (*group, int16) {
 		return nil, kproto.PolicyViolation
 	}
 	return g, kproto.NoError
+}
+
+// utf16Length is the length of a string as Kafka counts it, for its limit on "bytes".
+func utf16Length(s string) (n int) {
+	for _, r := range s {
+		n += max(1, utf16.RuneLen(r))
+	}
+	return n
 }
 
 // commitSize is about the bytes of the records of a commit.

@@ -78,17 +78,16 @@ func (m *Machine) delete(id string) int16 {
 
 // kill writes the end of a group and of what belongs to it.
 func (m *Machine) kill(g *group) {
-	for _, p := range g.pending {
-		m.stop(&p.alive)
+	for _, id := range slices.Sorted(maps.Keys(g.pending)) {
+		m.removePending(g.pending[id])
 	}
-	g.pending = nil
 	for _, t := range g.offsets {
 		for _, o := range t.partitions {
-			m.write(offsetTombstone(g.id, t.name, o.partition))
+			m.write(g, offsetTombstone(g.id, t.name, o.partition))
 		}
 	}
 	if g.recorded != nil {
-		m.write(groupTombstone(g.id))
+		m.write(g, groupTombstone(g.id))
 	}
 	g.enter(Dead)
 	m.forgetIfNothing(g)

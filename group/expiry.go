@@ -5,6 +5,56 @@ import (
 	"slices"
 )
 
+// purge is a deleted topic whose offsets are being forgotten. What was committed after its deletion is for a new topic of
+// the same name.
+type purge struct {
+	topic string
+	until int64 // milliseconds of the wall clock
+}
+
+// purger is when a purge that was too much for one step goes on. A crash ends it: the shell tells of a deletion again after
+// a replay, until its files are gone.
+type purger struct{}
+
+// ring implements ringer.
+func (purger) ring(m *Machine) { m.purge() }
+
+// topicDeleted forgets what any group has committed for a topic.
+func (m *Machine) topicDeleted(name string) {
+	m.purges = append(m.purges, purge{name, m.millis})
+	m.purge()
+}
+
+func (m *Machine) purge() {
+	for len(m.purges) > 0 {
+		for _, g := range m.inOrder() {
+			if !m.purgeGroup(g, m.purges[0]) {
+				m.start(&m.purging, 0, purger{})
+				return
+			}
+		}
+		m.purges = m.purges[1:]
+	}
+	m.purges = nil
+}
+
+// purgeGroup tells whether the step had room for all of it.
+func (m *Machine) purgeGroup(g *group, p purge) bool {
+	i, ok := g.offsets.topic(p.topic)
+	if !ok {
+		return true
+	}
+	for _, o := range g.offsets[i].partitions {
+		if m.written >= maxStepBytes/2 {
+			return false
+		}
+		if o.committed <= p.until {
+			m.write(g, offsetTombstone(g.id, p.topic, o.partition))
+		}
+	}
+	return true
+}
+
 // expiryCheck is when expired offsets are looked for.
 type expiryCheck struct{}
 
@@ -37,15 +87,17 @@ func (m *Machine) inOrder() []*group {
 func (m *Machine) expire() {
 	for _, g := range m.inOrder() {
 		if m.written >= sweepBytes {
-			m.start(&m.expiry, 0, expiryCheck{})
-			return
+			break
 		}
 		if left := m.expireOffsets(g); left == 0 && g.state == Empty && len(g.pending) == 0 {
 			if g.recorded != nil {
-				m.write(groupTombstone(g.id))
+				m.write(g, groupTombstone(g.id))
 			}
 			g.enter(Dead)
 		}
+	}
+	if m.written >= sweepBytes {
+		m.start(&m.expiry, 0, expiryCheck{})
 	}
 }
 
@@ -62,7 +114,7 @@ func (m *Machine) expireOffsets(g *group) (left int) {
 		}
 		for _, o := range t.partitions {
 			if m.written < sweepBytes && m.expired(g, o) {
-				m.write(offsetTombstone(g.id, t.name, o.partition))
+				m.write(g, offsetTombstone(g.id, t.name, o.partition))
 			} else {
 				left++
 			}

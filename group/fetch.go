@@ -65,22 +65,11 @@ func (m *Machine) deleteOffsets(r *kmsg.OffsetDeleteRequest) *kmsg.OffsetDeleteR
 			if subscribed.has(t.Topic) {
 				partition.ErrorCode = kproto.GroupSubscribedToTopic
 			} else if _, ok := g.offsets.get(t.Topic, p.Partition); ok {
-				m.write(offsetTombstone(g.id, t.Topic, p.Partition))
+				m.write(g, offsetTombstone(g.id, t.Topic, p.Partition))
 			}
 			topic.Partitions = append(topic.Partitions, partition)
 		}
 		resp.Topics = append(resp.Topics, topic)
 	}
 	return resp
-}
-
-// topicDeleted forgets what any group has committed for a topic.
-func (m *Machine) topicDeleted(name string) {
-	for _, g := range m.inOrder() {
-		if i, ok := g.offsets.topic(name); ok {
-			for _, o := range g.offsets[i].partitions {
-				m.write(offsetTombstone(g.id, name, o.partition))
-			}
-		}
-	}
 }

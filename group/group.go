@@ -16,6 +16,8 @@ type group struct {
 	recorded *generation // what the newest GroupMetadata says; immutable; nil: there is none
 	offsets  offsets
 
+	writing bool // records of it leave with this step
+
 	state State
 	// since is when the state was last entered that matters for expiry, in milliseconds of the wall clock.
 	since        int64
@@ -30,6 +32,7 @@ type group struct {
 	waiting      int                 // members that wait in JoinGroup
 	unsynced     int                 // members that have yet to ask for their assignment
 	assigned     int32               // the generation of the members' assignments
+	owned        bool                // the newest Ownership order names somebody
 
 	// phase is the time the members have to join or to sync.
 	phase timer

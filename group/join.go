@@ -85,7 +85,7 @@ func (m *Machine) joinGroup(g *group, j *joiner) {
 	case !m.hasRoom(g, id):
 		m.refuseJoin(j, "", kproto.GroupMaxSizeReached)
 		if member := g.member(id); member != nil {
-			m.removeAndGoOn(member, "group.max.size is reached")
+			m.removeAndGoOn(member)
 		}
 	case !g.accepts(j.Req.ProtocolType, j.Req.Protocols):
 		m.refuseJoin(j, id, kproto.InconsistentGroupProtocol)

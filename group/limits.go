@@ -26,11 +26,14 @@ const (
 	sweepBytes = 1 << 20
 )
 
-// Times that are Kafka's and no settings.
+// Times that are no settings.
 const (
-	// newMemberJoinTimeout is how long a new member waits for its first rebalance. It has no session yet, and may be gone without
+	// newMemberJoinTimeout, Kafka's, is how long a new member waits for its first rebalance. It has no session yet, and may be gone without
 	// anybody noticing.
 	newMemberJoinTimeout = 5 * time.Minute
+	// minRebalanceRetry is how soon a rebalance that nobody joined is looked at again, whatever rebalance timeout its static
+	// members claim.
+	minRebalanceRetry = time.Second
 	// defaultExpiryCheck is offsets.retention.check.interval.ms.
 	defaultExpiryCheck = 10 * time.Minute
 )

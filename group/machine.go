@@ -40,6 +40,9 @@ type Machine struct {
 	timers timers
 	expiry timer // to the next check for expired offsets; it runs while there are groups
 
+	purges  []purge // deleted topics, the first one under way
+	purging timer
+
 	// Of the step that runs.
 	settings Settings
 	millis   int64 // the wall clock, since 1970
@@ -142,7 +145,9 @@ func (m *Machine) reply(ticket uint64, value any) {
 	}
 }
 
-func (m *Machine) write(r machine.Record) {
+// write records something of a group, which is not forgotten before Apply has seen it.
+func (m *Machine) write(g *group, r machine.Record) {
+	g.writing = true
 	m.effects.Records = append(m.effects.Records, r)
 	m.written += len(r.Key) + len(r.Value)
 }
@@ -165,7 +170,7 @@ func (m *Machine) obtain(id string) (*group, bool) {
 
 // forgetIfNothing drops a group of which nothing is recorded and nobody knows.
 func (m *Machine) forgetIfNothing(g *group) {
-	if g.recorded == nil && len(g.offsets) == 0 && len(g.members) == 0 && len(g.pending) == 0 {
+	if !g.writing && g.recorded == nil && len(g.offsets) == 0 && len(g.members) == 0 && len(g.pending) == 0 {
 		m.stop(&g.phase)
 		delete(m.groups, g.id)
 	}

@@ -67,7 +67,7 @@ func (m *member) ring(mc *Machine) {
 		mc.touch(m)
 		return
 	}
-	mc.removeAndGoOn(m, "session expired")
+	mc.removeAndGoOn(m)
 }
 
 // touch starts the member's session anew: it was heard of.

@@ -70,13 +70,16 @@ func (m *Machine) completeIfJoined(g *group) {
 func (m *Machine) completeJoin(g *group) {
 	m.stop(&g.phase)
 	g.initial = nil
-	m.expel(g, func(member *member) bool { return member.joining == 0 && !member.static() })
+	expelled := m.expel(g, func(member *member) bool { return member.joining == 0 && !member.static() })
 	if len(g.members) == 0 {
 		m.becomeEmpty(g)
 		return
 	}
+	if expelled > 0 {
+		m.tellOwnership(g)
+	}
 	if !g.elect() {
-		m.start(&g.phase, g.rebalanceTimeout(), g)
+		m.start(&g.phase, max(g.rebalanceTimeout(), minRebalanceRetry), g)
 		return
 	}
 	g.generation++
@@ -142,7 +145,7 @@ func (m *Machine) remove(member *member) {
 }
 
 // removeAndGoOn removes one member and lets the others share what it had.
-func (m *Machine) removeAndGoOn(member *member, _ string) {
+func (m *Machine) removeAndGoOn(member *member) {
 	g := member.g
 	m.remove(member)
 	m.goOnWithout(g)

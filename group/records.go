@@ -106,7 +106,7 @@ func (m *Machine) record(g *group) {
 			Assignment:             member.assignment,
 		}
 	}
-	m.write(machine.Record{Key: groupKey(g.id), Value: v.AppendTo(nil)})
+	m.write(g, machine.Record{Key: groupKey(g.id), Value: v.AppendTo(nil)})
 }
 
 // recordSize is about the bytes of the group's record, without assignments.
@@ -174,6 +174,7 @@ func (m *Machine) applyOffset(r machine.Record) error {
 	}
 	if r.Value == nil {
 		if g := m.groups[k.Group]; g != nil {
+			g.writing = false
 			g.offsets.remove(k.Topic, k.Partition)
 			m.forgetIfNothing(g)
 		}
@@ -215,6 +216,7 @@ func (m *Machine) applyGroup(r machine.Record) error {
 	}
 	if r.Value == nil {
 		if g := m.groups[k.Group]; g != nil {
+			g.writing = false
 			g.recorded = nil
 			m.forgetIfNothing(g)
 		}
@@ -266,5 +268,6 @@ func (m *Machine) hard(id string) *group {
 		g = newGroup(id)
 		m.groups[id] = g
 	}
+	g.writing = false
 	return g
 }

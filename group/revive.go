@@ -20,7 +20,9 @@ func (m *Machine) revive(g *group) {
 	for _, rm := range r.members {
 		m.reviveMember(g, rm)
 	}
-	g.leader = r.leader
+	if g.member(r.leader) != nil {
+		g.leader = r.leader
+	}
 	g.state = Stable
 	m.tellOwnership(g)
 	if len(g.members) > m.settings.MaxSize {
@@ -29,6 +31,9 @@ func (m *Machine) revive(g *group) {
 }
 
 func (m *Machine) reviveMember(g *group, r recordedMember) {
+	if g.member(r.id) != nil {
+		return // no broker writes a member twice
+	}
 	member := &member{
 		g:          g,
 		id:         r.id,

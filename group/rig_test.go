@@ -28,6 +28,11 @@ type rig struct {
 	ticket  uint64
 	orders  func(any)
 	refuse  bool // appends fail
+	ticks   int
+	// stepBytes is of the records of the newest step.
+	stepBytes int
+	stepped   func() // runs after every step that has records
+	reborn    func() // runs after every replay
 }
 
 // release is what leaves when the log is durable up to gate.
@@ -47,7 +52,7 @@ var (
 )
 
 func newRig(t testing.TB) *rig {
-	r := &rig{t: t, settings: testOpts, now: epoch, waiting: map[uint64]func(any, error){}, orders: func(any) {}}
+	r := &rig{t: t, settings: testOpts, now: epoch, waiting: map[uint64]func(any, error){}, orders: func(any) {}, stepped: func() {}, reborn: func() {}}
 	r.load()
 	return r
 }
@@ -56,13 +61,31 @@ func (r *rig) fresh() *Machine { return New(Options{Settings: func() Settings { 
 
 // load replaces the machine by one that is replayed from what is durable.
 func (r *rig) load() {
-	r.m = r.fresh()
-	for _, rec := range r.log {
-		if err := r.m.Apply(cloneRecord(rec)); err != nil {
+	r.m = r.replayed(r.log)
+	e := r.m.Loaded(r.now)
+	r.reborn()
+	r.commit(e)
+}
+
+// replayed gives a machine that has applied a log.
+func (r *rig) replayed(log []machine.Record) *Machine {
+	m := r.fresh()
+	for _, rec := range log {
+		if err := m.Apply(cloneRecord(rec)); err != nil {
 			r.t.Fatal(err)
 		}
 	}
-	r.commit(r.m.Loaded(r.now))
+	return m
+}
+
+// asRecorded gives the machine that a restart would find, with no group called to join at once because it is too large.
+func (r *rig) asRecorded(log []machine.Record) *Machine {
+	m := r.replayed(log)
+	limit := r.settings.MaxSize
+	r.settings.MaxSize = 1 << 20
+	m.Loaded(r.now)
+	r.settings.MaxSize = limit
+	return m
 }
 
 func cloneRecord(rec machine.Record) machine.Record {
@@ -81,11 +104,16 @@ func (r *rig) commit(e machine.Effects) {
 		r.lose()
 		return
 	}
+	r.stepBytes = 0
 	for _, rec := range e.Records {
+		r.stepBytes += len(rec.Key) + len(rec.Value)
 		r.log = append(r.log, cloneRecord(rec))
 		if err := r.m.Apply(rec); err != nil {
 			r.t.Fatal(err)
 		}
+	}
+	if len(e.Records) > 0 {
+		r.stepped()
 	}
 	if !r.held {
 		r.durable = len(r.log)
@@ -152,6 +180,7 @@ func (r *rig) advance(d time.Duration) {
 		if at.After(r.now) {
 			r.now = at
 		}
+		r.ticks++
 		r.commit(r.m.Step(r.now, machine.Tick{}))
 	}
 	r.t.Fatal("the machine wants ticks without end")

@@ -46,8 +46,7 @@ func TestTranscripts(t *testing.T) {
 
 // play runs each paragraph's commands and puts what came of them under its line of dashes.
 func play(t *testing.T, script string) string {
-	s := &stage{rig: newRig(t), actors: map[string]*actor{}}
-	s.orders = func(o any) { s.say("  order %s", s.showOrder(o)) }
+	s := newStage(t)
 	var paragraphs []string
 	for p := range strings.SplitSeq(strings.TrimSpace(script), "\n\n") {
 		commands, _, dialogue := strings.Cut(p, "\n----")
@@ -56,9 +55,7 @@ func play(t *testing.T, script string) string {
 			continue
 		}
 		for line := range strings.SplitSeq(commands, "\n") {
-			if words := strings.Fields(line); len(words) > 0 && words[0] != "#" {
-				s.run(line, words[0], words[1:])
-			}
+			s.line(line)
 		}
 		paragraphs = append(paragraphs, commands+"\n----\n"+strings.Join(s.lines, "\n"))
 		s.lines = nil
@@ -82,7 +79,22 @@ type actor struct {
 	instance   *string
 }
 
-func (s *stage) say(format string, args ...any) { s.lines = append(s.lines, fmt.Sprintf(format, args...)) }
+func newStage(t testing.TB) *stage {
+	s := &stage{rig: newRig(t), actors: map[string]*actor{}}
+	s.orders = func(o any) { s.say("  order %s", s.showOrder(o)) }
+	return s
+}
+
+// line runs a command. Words are parted by single spaces: two in a row leave one out.
+func (s *stage) line(text string) {
+	if words := strings.Split(text, " "); words[0] != "" && words[0] != "#" {
+		s.run(text, words[0], words[1:])
+	}
+}
+
+func (s *stage) say(format string, args ...any) {
+	s.lines = append(s.lines, fmt.Sprintf(format, args...))
+}
 
 func (s *stage) actor(name string) *actor {
 	if s.actors[name] == nil {
@@ -180,6 +192,9 @@ func (s *stage) event(verb string, args []string) (any, func(any)) {
 		a := s.actor(args[0])
 		r := kmsg.NewPtrHeartbeatRequest()
 		r.Group, r.MemberID, r.Generation, r.InstanceID = group, a.id, a.generation, a.instance
+		if len(args) > 1 {
+			r.Generation = int32(s.number(strings.TrimPrefix(args[1], "generation=")))
+		}
 		return Heartbeat{r}, nil
 	case "leave":
 		r := kmsg.NewPtrLeaveGroupRequest()
@@ -187,6 +202,10 @@ func (s *stage) event(verb string, args []string) (any, func(any)) {
 		for _, name := range args {
 			r.Members = append(r.Members, s.leaver(name))
 		}
+		return Leave{r}, nil
+	case "leave-old":
+		r := kmsg.NewPtrLeaveGroupRequest()
+		r.Group, r.Version, r.MemberID = group, 2, s.actor(args[0]).id
 		return Leave{r}, nil
 	case "commit":
 		return s.commitEvent(group, args), nil
@@ -224,7 +243,7 @@ func (s *stage) leaver(name string) kmsg.LeaveGroupRequestMember {
 	if instance, ok := strings.CutPrefix(name, "instance/"); ok {
 		l.InstanceID = &instance
 	} else {
-		l.MemberID = s.actor(name).id
+		l.MemberID, l.InstanceID = s.actor(name).id, s.actor(name).instance
 	}
 	return l
 }
@@ -303,6 +322,9 @@ func (s *stage) syncEvent(group string, args []string) (any, func(any)) {
 		case "protocol":
 			r.Protocol = &value
 			continue
+		case "type":
+			r.ProtocolType = &value
+			continue
 		}
 		g := kmsg.NewSyncGroupRequestGroupAssignment()
 		g.MemberID = s.actor(name).id
@@ -332,19 +354,30 @@ func (s *stage) topicPartitions(text string) (string, []int32) {
 func (s *stage) commitEvent(group string, args []string) any {
 	r := kmsg.NewPtrOffsetCommitRequest()
 	r.Version, r.Group, r.Generation = 9, group, -1
+	metadata := ""
 	if name := args[0]; name != "-" {
 		a := s.actor(name)
 		r.MemberID, r.Generation, r.InstanceID = a.id, a.generation, a.instance
 	}
 	for _, arg := range args[1:] {
 		what, value, _ := strings.Cut(arg, "=")
-		if what == "retention" {
+		switch what {
+		case "retention":
 			r.Version, r.RetentionTimeMillis = 4, s.duration(value).Milliseconds()
+			continue
+		case "v":
+			r.Version = int16(s.number(value))
+			continue
+		case "generation":
+			r.Generation = int32(s.number(value))
+			continue
+		case "metadata":
+			metadata = strings.Repeat("m", int(s.number(value)))
 			continue
 		}
 		topic, parts := s.topicPartitions(what)
 		p := kmsg.NewOffsetCommitRequestTopicPartition()
-		p.Partition, p.Offset = parts[0], s.number(value)
+		p.Partition, p.Offset, p.Metadata = parts[0], s.number(value), &metadata
 		t := kmsg.NewOffsetCommitRequestTopic()
 		t.Topic, t.Partitions = topic, append(t.Partitions, p)
 		r.Topics = append(r.Topics, t)
