@@ -16,10 +16,6 @@ import (
 //	v10  topic ids
 func (b *Broker) offsetCommit(c *call, q *kmsg.OffsetCommitRequest) {
 	m := newCommit(c, q)
-	if err := checkOldGroupID(q.Group); err != nil {
-		m.finish(nil, err)
-		return
-	}
 	if len(m.codes) == 0 {
 		c.answer(m.resp)
 		return
@@ -57,7 +53,7 @@ func (m *commit) add(q *kmsg.OffsetCommitRequest, rt *kmsg.OffsetCommitRequestTo
 	for i := range rt.Partitions {
 		rp, y := &rt.Partitions[i], &x.Partitions[i]
 		y.Partition = rp.Partition
-		if err := checkCommit(t, unknown, rp); err != nil {
+		if err := checkCommit(t, unknown, rp.Partition); err != nil {
 			y.ErrorCode = m.c.code(err)
 			continue
 		}
@@ -76,14 +72,12 @@ func (b *Broker) commitTopic(version int16, rt *kmsg.OffsetCommitRequestTopic) (
 	return b.topics.byName(rt.Topic), errUnknownTopic
 }
 
-func checkCommit(t *topic, unknown error, rp *kmsg.OffsetCommitRequestTopicPartition) error {
+func checkCommit(t *topic, unknown error, partition int32) error {
 	switch {
 	case t == nil:
 		return unknown
-	case rp.Partition < 0 || rp.Partition >= t.partitions():
+	case partition < 0 || partition >= t.partitions():
 		return errUnknownTopic
-	case rp.Metadata != nil && len(*rp.Metadata) > maxGroupString:
-		return errOffsetMetadata
 	}
 	return nil
 }

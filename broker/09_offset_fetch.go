@@ -4,11 +4,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"sluice/group"
+	"sluice/internal/machine"
 	"sluice/kproto"
 )
 
 // offsetFetch answers OffsetFetch, v1-10. What was never committed, be it in an unknown group or of an unknown topic, is
-// offset -1 and no error. A group that is named twice is refused, since an answer can be large.
+// offset -1 and no error.
 //
 //	v2   null topics mean all; an error code for the whole
 //	v5   leader epochs (KIP-320)
@@ -27,7 +28,7 @@ func (b *Broker) offsetFetch(c *call, q *kmsg.OffsetFetchRequest) {
 		ids[i] = f.groups[i].Group
 		f.resp.Groups[i].Group = ids[i]
 	}
-	each(c, ids, func(i int) (any, error) { return f.ask(i), checkOldGroupID(ids[i]) }, f.set, f.finish)
+	each(c, ids, func(i int) machine.Event { return f.ask(i) }, f.set, f.finish)
 }
 
 // offsetFetchCall is one request under way.

@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"math"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"sluice/group"
@@ -24,24 +26,12 @@ func (b *Broker) joinGroup(c *call, q *kmsg.JoinGroupRequest) {
 		resp.ErrorCode, resp.Generation, resp.MemberID = code, -1, q.MemberID
 		return resp
 	}
-	if err := checkJoin(q); err != nil {
+	if err := checkGroupID(q.Group); err != nil {
 		c.answer(refuse(c.code(err)))
 		return
 	}
 	ev := group.Join{Req: q, Client: c.groupClient(), NewMemberID: c.newMemberID(q.InstanceID)}
-	c.askGroup(q.Group, ev, refuse)
-}
-
-func checkJoin(q *kmsg.JoinGroupRequest) error {
-	if err := checkGroupID(q.Group); err != nil {
-		return err
-	}
-	for i := range q.Protocols {
-		if err := checkGroupStrings(&q.Protocols[i].Name); err != nil {
-			return err
-		}
-	}
-	return checkGroupStrings(&q.MemberID, q.InstanceID, &q.ProtocolType)
+	c.awaitGroup(q.Group, ev, refuse)
 }
 
 // newMemberID makes an id for a member that has none, of Kafka's form.
@@ -50,10 +40,8 @@ func (c *call) newMemberID(instance *string) string {
 	if instance != nil {
 		prefix = *instance
 	}
-	// The whole is stored; it must fit.
-	prefix = prefix[:min(len(prefix), maxGroupString-uuidText)]
-	return prefix + "-" + uuidString(newUUID())
+	return prefix[:min(len(prefix), maxMemberPrefix)] + "-" + uuidString(newUUID())
 }
 
-// uuidText is the length of a dash and a UUID in text, in bytes.
-const uuidText = 37
+// maxMemberPrefix keeps a member's id within what a record can say of a string's length, with a dash and a UUID behind it.
+const maxMemberPrefix = math.MaxInt16 - 37

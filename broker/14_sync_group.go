@@ -20,5 +20,5 @@ func (b *Broker) syncGroup(c *call, q *kmsg.SyncGroupRequest) {
 		c.answer(refuse(c.code(err)))
 		return
 	}
-	c.askGroup(q.Group, group.Sync{Req: q}, refuse)
+	c.awaitGroup(q.Group, group.Sync{Req: q}, refuse)
 }

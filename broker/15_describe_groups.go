@@ -4,18 +4,19 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"sluice/group"
+	"sluice/internal/machine"
 	"sluice/kproto"
 )
 
 // describeGroups answers DescribeGroups, v0-6: the classic groups. An unknown group is Dead; from v6 on it is also an
-// error (KIP-1043). A group that is named twice is refused, since an answer can be large.
+// error (KIP-1043).
 //
 //	v3  authorized operations, if asked for (KIP-430)
 //	v4  static members
 func (b *Broker) describeGroups(c *call, q *kmsg.DescribeGroupsRequest) {
 	resp := kmsg.NewPtrDescribeGroupsResponse()
 	resp.Groups = make([]kmsg.DescribeGroupsResponseGroup, len(q.Groups))
-	each(c, q.Groups, func(i int) (any, error) { return group.Describe{Group: q.Groups[i]}, checkOldGroupID(q.Groups[i]) },
+	each(c, q.Groups, func(i int) machine.Event { return group.Describe{Group: q.Groups[i]} },
 		func(i int, v any, err error) {
 			g := kmsg.NewDescribeGroupsResponseGroup()
 			if err == nil {

@@ -4,6 +4,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"sluice/group"
+	"sluice/internal/machine"
 	"sluice/kproto"
 )
 
@@ -11,7 +12,7 @@ import (
 func (b *Broker) deleteGroups(c *call, q *kmsg.DeleteGroupsRequest) {
 	resp := kmsg.NewPtrDeleteGroupsResponse()
 	resp.Groups = make([]kmsg.DeleteGroupsResponseGroup, len(q.Groups))
-	each(c, q.Groups, func(i int) (any, error) { return group.Delete{Group: q.Groups[i]}, checkOldGroupID(q.Groups[i]) },
+	each(c, q.Groups, func(i int) machine.Event { return group.Delete{Group: q.Groups[i]} },
 		func(i int, v any, err error) {
 			g := kmsg.NewDeleteGroupsResponseGroup()
 			g.Group = q.Groups[i]

@@ -15,11 +15,7 @@ func (b *Broker) consumerGroupHeartbeat(c *call, q *kmsg.ConsumerGroupHeartbeatR
 		resp.ErrorCode = code
 		return resp
 	}
-	err := checkGroupID(q.Group)
-	if err == nil {
-		err = checkGroupStrings(&q.MemberID, q.InstanceID, q.RackID, q.ServerAssignor, q.SubscribedTopicRegex)
-	}
-	if err != nil {
+	if err := checkGroupID(q.Group); err != nil {
 		c.answer(refuse(c.code(err)))
 		return
 	}

@@ -4,13 +4,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"sluice/group"
+	"sluice/internal/machine"
 )
 
 // consumerGroupDescribe answers ConsumerGroupDescribe, v0-1: the groups of the consumer protocol (KIP-848).
 func (b *Broker) consumerGroupDescribe(c *call, q *kmsg.ConsumerGroupDescribeRequest) {
 	resp := kmsg.NewPtrConsumerGroupDescribeResponse()
 	resp.Groups = make([]kmsg.ConsumerGroupDescribeResponseGroup, len(q.Groups))
-	each(c, q.Groups, func(i int) (any, error) { return group.ConsumerDescribe{Group: q.Groups[i]}, checkGroupID(q.Groups[i]) },
+	each(c, q.Groups, func(i int) machine.Event { return group.ConsumerDescribe{Group: q.Groups[i]} },
 		func(i int, v any, err error) {
 			g := kmsg.NewConsumerGroupDescribeResponseGroup()
 			if err == nil {

@@ -131,7 +131,7 @@ func (b *Broker) openCatalog() error {
 		return fmt.Errorf("open the catalog: %w", err)
 	}
 	b.dir.SetEpoch(last + 1)
-	b.catalog, err = coord.Open(b.newCatalog, &machineLog{l}, coord.Options{Logger: b.logger, Orders: b.follow})
+	b.catalog, err = coord.Open(b.newCatalog, &machineLog{log: l}, coord.Options{Logger: b.logger, Orders: b.follow})
 	if err != nil {
 		return fmt.Errorf("open the catalog: %w", err)
 	}

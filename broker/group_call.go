@@ -3,7 +3,6 @@ package broker
 import (
 	"context"
 	"errors"
-	"math"
 	"sync"
 	"sync/atomic"
 
@@ -15,39 +14,17 @@ import (
 	"sluice/kproto"
 )
 
-// maxGroupString is the most bytes of what a group's records keep as a string: Kafka gives their length two bytes. What
-// else a group may grow to is the machine's to say.
-const maxGroupString = math.MaxInt16
-
 var (
-	errGroupID         = kproto.Errorf(kproto.InvalidGroupID, "The group id is empty, or longer than %d bytes.", maxGroupString)
+	errGroupID         = kproto.Errorf(kproto.InvalidGroupID, "The group id is empty.")
 	errGroupIDNotFound = kproto.Errorf(kproto.GroupIDNotFound, "There is no such group.")
 	errGroupTwice      = kproto.Errorf(kproto.InvalidRequest, "The group is named twice in one request.")
-	errGroupString     = kproto.Errorf(kproto.InvalidRequest, "A name in the request is longer than %d bytes.", maxGroupString)
-	errOffsetMetadata  = kproto.Errorf(kproto.OffsetMetadataTooLarge, "The metadata of an offset is longer than %d bytes.", maxGroupString)
 )
 
-// checkGroupID is for requests that need a group with a name.
+// checkGroupID is for requests of members. The group "" may only commit offsets, for the oldest clients. What a group may
+// grow to is the machine's to say; that its strings fit in its records, the decoder of requests sees to.
 func checkGroupID(id string) error {
-	if id == "" || len(id) > maxGroupString {
+	if id == "" {
 		return errGroupID
-	}
-	return nil
-}
-
-// checkOldGroupID is for requests that may name the group "", which only commits offsets, as in the oldest clients.
-func checkOldGroupID(id string) error {
-	if len(id) > maxGroupString {
-		return errGroupID
-	}
-	return nil
-}
-
-func checkGroupStrings(texts ...*string) error {
-	for _, s := range texts {
-		if s != nil && len(*s) > maxGroupString {
-			return errGroupString
-		}
 	}
 	return nil
 }
@@ -78,17 +55,36 @@ func (c *call) toGroup(groupID string, ev machine.Event, done func(value any, er
 
 // askGroup is toGroup for requests that a machine answers whole. refuse makes the answer that carries an error.
 func (c *call) askGroup(groupID string, ev machine.Event, refuse func(code int16) kmsg.Response) {
-	c.toGroup(groupID, ev, func(value any, err error) {
-		if err != nil {
-			c.answer(refuse(c.code(err)))
-			return
+	c.toGroup(groupID, ev, func(value any, err error) { c.answerOf(value, err, refuse) })
+}
+
+// awaitGroup is askGroup for requests that may wait for other members. Nobody waits any more once the client has hung up
+// or the broker stops; what the group answers then is dropped.
+func (c *call) awaitGroup(groupID string, ev machine.Event, refuse func(code int16) kmsg.Response) {
+	var answered atomic.Bool
+	stop := context.AfterFunc(c.Context(), func() {
+		if answered.CompareAndSwap(false, true) {
+			c.guard(func() { c.answer(refuse(kproto.NotCoordinator)) })
 		}
-		resp := value.(kmsg.Response)
-		if code := topLevelCode(resp); code != kproto.NoError {
-			c.b.metrics.failed(c.row, code)
-		}
-		c.answer(resp)
 	})
+	c.toGroup(groupID, ev, func(value any, err error) {
+		if answered.CompareAndSwap(false, true) {
+			stop()
+			c.answerOf(value, err, refuse)
+		}
+	})
+}
+
+func (c *call) answerOf(value any, err error, refuse func(code int16) kmsg.Response) {
+	if err != nil {
+		c.answer(refuse(c.code(err)))
+		return
+	}
+	resp := value.(kmsg.Response)
+	if code := topLevelCode(resp); code != kproto.NoError {
+		c.b.metrics.failed(c.row, code)
+	}
+	c.answer(resp)
 }
 
 func topLevelCode(resp kmsg.Response) int16 {
@@ -112,9 +108,9 @@ func (c *call) groupClient() group.Client {
 	return group.Client{ID: c.ClientID, Host: "/" + c.remoteHost()}
 }
 
-// each asks about several groups at once. event checks the i-th and makes what is asked, set takes its answer and is
-// called for one after the other, and done runs once all have answered.
-func each(c *call, groupIDs []string, event func(i int) (any, error), set func(i int, v any, err error), done func()) {
+// each asks several groups at once, what event gives for the i-th. set takes the answers, one at a time, and done runs
+// once all have come. A group that is named twice is refused, since an answer can be large.
+func each(c *call, groupIDs []string, event func(i int) machine.Event, set func(i int, v any, err error), done func()) {
 	var mu sync.Mutex // one set at a time
 	var left atomic.Int64
 	left.Store(int64(len(groupIDs)) + 1)
@@ -133,15 +129,12 @@ func each(c *call, groupIDs []string, event func(i int) (any, error), set func(i
 	}
 	seen := make(map[string]bool, len(groupIDs))
 	for i, id := range groupIDs {
-		ev, err := event(i)
-		if err == nil && seen[id] {
-			err = errGroupTwice
-		}
-		if seen[id] = true; err != nil {
-			answered(i, nil, err)
+		if seen[id] {
+			answered(i, nil, errGroupTwice)
 			continue
 		}
-		c.toGroup(id, ev, func(v any, err error) { answered(i, v, err) })
+		seen[id] = true
+		c.toGroup(id, event(i), func(v any, err error) { answered(i, v, err) })
 	}
 	finish()
 }

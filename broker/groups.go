@@ -35,6 +35,9 @@ type groups struct {
 	feeding atomic.Bool
 }
 
+// groupReplays is how many shards are replayed at a time, which bounds the memory of a start with many groups.
+var groupReplays = make(chan struct{}, 4)
+
 func newGroups(b *Broker) *groups {
 	return &groups{b: b, owners: newOwners(func(topic string) int32 {
 		if t := b.topics.byName(topic); t != nil {
@@ -150,7 +153,7 @@ func (g *groups) begin(t *topic, partition int32) *coord.Shard {
 	}
 	if g.shards[partition] == nil {
 		g.shards[partition] = coord.Start(
-			func() machine.Machine { return g.newMachine(partition) }, &machineLog{l},
+			func() machine.Machine { return g.newMachine(partition) }, &machineLog{l, groupReplays},
 			coord.Options{Logger: g.b.logger.With("groups", partition), Orders: func(o []any) { g.follow(partition, o) }},
 		)
 	}
@@ -240,7 +243,12 @@ func (g *groups) topicDeleted(name string, done func(error)) {
 		g.mu.Unlock()
 		return
 	}
+	closed := g.closed
 	g.mu.Unlock()
+	if closed {
+		done(coord.ErrClosed)
+		return
+	}
 	askAll(g.running(), group.TopicDeleted{Name: name}, func(any) {}, done)
 }
 

@@ -167,6 +167,11 @@ func (c *client) read() ([]byte, error) {
 func (c *client) try(req kmsg.Request, version int16) (kmsg.Response, error) {
 	c.t.Helper()
 	c.send(req, version)
+	return c.receive(req, version)
+}
+
+// receive reads the answer to the request that was sent last.
+func (c *client) receive(req kmsg.Request, version int16) (kmsg.Response, error) {
 	b, err := c.read()
 	if err != nil {
 		return nil, err
@@ -190,6 +195,16 @@ func (c *client) try(req kmsg.Request, version int16) (kmsg.Response, error) {
 func do[R kmsg.Response](c *client, req kmsg.Request, version int16) R {
 	c.t.Helper()
 	resp, err := c.try(req, version)
+	if err != nil {
+		c.t.Fatalf("%T v%d: %v", req, version, err)
+	}
+	return resp.(R)
+}
+
+// answer reads the answer to the request that was sent last.
+func answer[R kmsg.Response](c *client, req kmsg.Request, version int16) R {
+	c.t.Helper()
+	resp, err := c.receive(req, version)
 	if err != nil {
 		c.t.Fatalf("%T v%d: %v", req, version, err)
 	}

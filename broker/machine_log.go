@@ -9,17 +9,14 @@ import (
 	"sluice/log"
 )
 
-// replayBytes is read of a log at a time, and replays is how many logs are replayed at a time: together they bound the
-// memory of a start with many groups.
-const (
-	replayBytes = 1 << 20
-	replays     = 4
-)
-
-var replaySlots = make(chan struct{}, replays)
+// replayBytes is read of a log at a time.
+const replayBytes = 1 << 20
 
 // machineLog adapts a partition log to what the driver of a machine needs.
-type machineLog struct{ log *log.Log }
+type machineLog struct {
+	log   *log.Log
+	slots chan struct{} // a place for each replay that may run at a time; nil: any number
+}
 
 // Append writes the records as one batch, so that a step survives whole or not at all.
 func (m *machineLog) Append(records []machine.Record, now machine.Time) (coord.Ticket, error) {
@@ -36,8 +33,10 @@ func (m *machineLog) Append(records []machine.Record, now machine.Time) (coord.T
 
 // Replay gives every durable record from the start, in order.
 func (m *machineLog) Replay(fn func(machine.Record) error) error {
-	replaySlots <- struct{}{}
-	defer func() { <-replaySlots }()
+	if m.slots != nil {
+		m.slots <- struct{}{}
+		defer func() { <-m.slots }()
+	}
 	o, err := m.log.Offsets()
 	if err != nil {
 		return err

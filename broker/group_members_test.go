@@ -1,0 +1,266 @@
+package broker
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// A whole life in every version of JoinGroup: first member, second member, the first one learns of it by heartbeat, both
+// are given their share, one leaves, the other goes on.
+func TestGroupOfTwo(t *testing.T) {
+	n := startNode(t, nil)
+	for v := int16(0); v <= 9; v++ {
+		name := "group-" + string('0'+rune(v))
+		a, b := n.member(name), n.member(name)
+		resp := a.join(v)
+		if resp.ErrorCode != 0 || resp.LeaderID != a.id || resp.Generation != 1 || deref(resp.Protocol) != "range" || len(resp.Members) != 1 {
+			t.Fatalf("v%d: the first JoinGroup: %+v", v, resp)
+		}
+		if v >= 7 && deref(resp.ProtocolType) != "consumer" {
+			t.Errorf("v%d: protocol type %v", v, resp.ProtocolType)
+		}
+		if !strings.HasPrefix(a.id, "test-") || len(a.id) != len("test-")+36 {
+			t.Errorf("v%d: member id %q", v, a.id)
+		}
+		if resp := a.sync(min(v, 4), map[string]string{a.id: "all"}); resp.ErrorCode != 0 || string(resp.MemberAssignment) != "all" {
+			t.Fatalf("v%d: the first SyncGroup: %+v", v, resp)
+		}
+		b.startJoin(v)
+		waitUntil(t, func() bool { return a.heartbeat(min(v, 4)) == 27 })
+		if code := a.commit(7, "t", 1); code != 3 { // no such topic; the group itself would take it
+			t.Errorf("v%d: commit while the others join: %d", v, code)
+		}
+		if resp := a.join(v); resp.ErrorCode != 0 || resp.Generation != 2 || len(resp.Members) != 2 || resp.LeaderID != a.id {
+			t.Fatalf("v%d: the leader joins again: %+v", v, resp)
+		}
+		if resp := b.joined(v); resp.ErrorCode != 0 || resp.Generation != 2 || len(resp.Members) != 0 || resp.LeaderID != a.id {
+			t.Fatalf("v%d: the second JoinGroup: %+v", v, resp)
+		}
+		b.send(b.syncRequest(nil), min(v, 5)-one(v >= 5)) // v5 wants the protocol named
+		if resp := a.sync(min(v, 4), map[string]string{a.id: "half", b.id: "other half"}); resp.ErrorCode != 0 || string(resp.MemberAssignment) != "half" {
+			t.Fatalf("v%d: the leader's SyncGroup: %+v", v, resp)
+		}
+		if resp := answer[*kmsg.SyncGroupResponse](b.client, b.syncRequest(nil), min(v, 4)); resp.ErrorCode != 0 || string(resp.MemberAssignment) != "other half" {
+			t.Fatalf("v%d: the other's SyncGroup: %+v", v, resp)
+		}
+		if a.heartbeat(min(v, 4)) != 0 || b.heartbeat(min(v, 4)) != 0 {
+			t.Errorf("v%d: heartbeats of a stable group are refused", v)
+		}
+		if resp := a.leave(min(v, 5)); resp.ErrorCode != 0 || v >= 3 && resp.Members[0].ErrorCode != 0 {
+			t.Errorf("v%d: LeaveGroup: %+v", v, resp)
+		}
+		if code := b.heartbeat(min(v, 4)); code != 27 {
+			t.Errorf("v%d: heartbeat after the other left: %d", v, code)
+		}
+		if resp := b.join(v); resp.ErrorCode != 0 || resp.Generation != 3 || resp.LeaderID != b.id {
+			t.Errorf("v%d: the one that is left joins: %+v", v, resp)
+		}
+	}
+}
+
+func one(b bool) int16 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// Before v1 the session timeout is the rebalance timeout as well: a member that does not come back is thrown out after it.
+func TestJoinGroupV0RebalanceTimeout(t *testing.T) {
+	n := startNode(t, map[string]string{"group.min.session.timeout.ms": "1"})
+	a, b := n.member("g"), n.member("g")
+	q := a.joinRequest()
+	q.SessionTimeoutMillis = 300
+	a.id = do[*kmsg.JoinGroupResponse](a.client, q, 0).MemberID
+	a.gen = 1
+	a.sync(0, map[string]string{a.id: "all"})
+	b.send(q, 0)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() { // it lives on, but does not join: only the rebalance timeout can end it
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				a.heartbeat(0)
+			}
+		}
+	}()
+	if resp := b.joined(0); resp.ErrorCode != 0 || resp.LeaderID != b.id || len(resp.Members) != 1 {
+		t.Errorf("JoinGroup: %+v", resp)
+	}
+	close(stop)
+	<-stopped
+}
+
+// SyncGroup v5 names the protocol, which must be the group's.
+func TestSyncGroupProtocol(t *testing.T) {
+	n := startNode(t, nil)
+	m := n.member("g")
+	m.join(9)
+	for _, x := range []struct {
+		typ, name string
+		code      int16
+	}{{"consumer", "sticky", 23}, {"connect", "range", 23}, {"consumer", "range", 0}} {
+		q := m.syncRequest(map[string]string{m.id: "all"})
+		q.ProtocolType, q.Protocol = &x.typ, &x.name
+		resp := do[*kmsg.SyncGroupResponse](m.client, q, 5)
+		if resp.ErrorCode != x.code || x.code == 0 && (deref(resp.ProtocolType) != "consumer" || deref(resp.Protocol) != "range") {
+			t.Errorf("SyncGroup as %s/%s: %+v", x.typ, x.name, resp)
+		}
+	}
+}
+
+// What is wrong with a request whatever the group is like.
+func TestGroupRequestsThatAreRefused(t *testing.T) {
+	n := startNode(t, nil)
+	join := func(change func(q *kmsg.JoinGroupRequest)) int16 {
+		q := n.member("g").joinRequest()
+		change(q)
+		return do[*kmsg.JoinGroupResponse](n.dial(), q, 9).ErrorCode
+	}
+	many := make([]kmsg.JoinGroupRequestProtocol, 65)
+	for i := range many {
+		many[i].Name = strings.Repeat("p", i+1)
+	}
+	for what, x := range map[string]struct{ got, want int16 }{
+		"no group":             {join(func(q *kmsg.JoinGroupRequest) { q.Group = "" }), 24},
+		"many protocols":       {join(func(q *kmsg.JoinGroupRequest) { q.Protocols = many }), 42},
+		"large subscription":   {join(func(q *kmsg.JoinGroupRequest) { q.Protocols[0].Metadata = make([]byte, 1<<20) }), 42},
+		"short session":        {join(func(q *kmsg.JoinGroupRequest) { q.SessionTimeoutMillis = 5999 }), 26},
+		"long session":         {join(func(q *kmsg.JoinGroupRequest) { q.SessionTimeoutMillis = 1_800_001 }), 26},
+		"no protocols":         {join(func(q *kmsg.JoinGroupRequest) { q.Protocols = nil }), 23},
+		"unknown member":       {join(func(q *kmsg.JoinGroupRequest) { q.MemberID = "who" }), 25},
+		"heartbeat, no group":  {n.member("").heartbeat(4), 24},
+		"sync, no group":       {n.member("").sync(4, nil).ErrorCode, 24},
+		"leave, no group":      {n.member("").leave(4).ErrorCode, 24},
+		"heartbeat, unknown":   {n.member("g").heartbeat(4), 25},
+		"sync, unknown":        {n.member("g").sync(4, nil).ErrorCode, 25},
+		"leave, unknown":       {n.member("g").leave(2).ErrorCode, 25},
+		"leave batch, unknown": {n.member("g").leave(4).Members[0].ErrorCode, 25},
+	} {
+		if x.got != x.want {
+			t.Errorf("%s: %d, want %d", what, x.got, x.want)
+		}
+	}
+}
+
+// A static member's id begins with its instance.
+func TestStaticMemberID(t *testing.T) {
+	n := startNode(t, nil)
+	m := n.member("g")
+	m.instance = kmsg.StringPtr("worker-7")
+	if resp := m.join(5); resp.ErrorCode != 0 || !strings.HasPrefix(resp.MemberID, "worker-7-") {
+		t.Errorf("%+v", resp)
+	}
+	if d := n.dial().group("g"); len(d.Members) != 1 || deref(d.Members[0].InstanceID) != "worker-7" || d.Members[0].ClientID != "test" || d.Members[0].ClientHost != "/127.0.0.1" {
+		t.Errorf("%+v", d)
+	}
+}
+
+// A stable group stays stable over a restart and a power cut: same generation, same assignment, and its offsets.
+func TestGroupSurvives(t *testing.T) {
+	n := startNode(t, map[string]string{"sluice.durability": "os"}) // which is not for groups
+	n.dial().mustCreate("t")
+	m := n.member("g")
+	m.join(9)
+	m.sync(4, map[string]string{m.id: "all"})
+	offset := int64(1)
+	for _, again := range []struct {
+		what string
+		do   func()
+	}{{"restart", n.restart}, {"power cut", n.powerCut}} {
+		if code := m.commit(9, "t", offset); code != 0 {
+			t.Fatalf("commit: %d", code)
+		}
+		again.do()
+		m.client = n.dial()
+		if d := m.describe2(); d.State != "Stable" || len(d.Members) != 1 || string(d.Members[0].MemberAssignment) != "all" {
+			t.Errorf("after a %s: %+v", again.what, d)
+		}
+		if code := m.heartbeat(4); code != 0 {
+			t.Errorf("heartbeat after a %s: %d", again.what, code)
+		}
+		if x := m.fetched("g", "t", 0); x.Offset != offset {
+			t.Errorf("offset after a %s: %+v", again.what, x)
+		}
+		offset++
+	}
+}
+
+func (m *testMember) describe2() kmsg.DescribeGroupsResponseGroup { return m.client.group(m.group) }
+
+// Requests that come while the shard is being replayed wait for its end.
+func TestRequestsWaitForTheReplay(t *testing.T) {
+	n := startNode(t, nil)
+	m := n.member("g")
+	m.join(9)
+	m.sync(4, map[string]string{m.id: "all"})
+	n.stop()
+	for range cap(groupReplays) {
+		groupReplays <- struct{}{}
+	}
+	n.start()
+	m.client = n.dial()
+	q := kmsg.NewPtrHeartbeatRequest()
+	q.Group, q.MemberID, q.Generation = m.group, m.id, m.gen
+	m.send(q, 4)
+	if names := n.dial().names(); len(names) != 1 { // others are served meanwhile
+		t.Errorf("topics: %v", names)
+	}
+	for range cap(groupReplays) {
+		<-groupReplays
+	}
+	if resp := answer[*kmsg.HeartbeatResponse](m.client, q, 4); resp.ErrorCode != 0 {
+		t.Errorf("heartbeat: %+v", resp)
+	}
+}
+
+// A broker that stops while members wait for a rebalance does not wait for them.
+func TestStopWhileJoining(t *testing.T) {
+	n := startNode(t, nil)
+	a, b := n.member("g"), n.member("g")
+	a.join(9)
+	a.sync(4, map[string]string{a.id: "all"})
+	b.startJoin(9)
+	waitUntil(t, func() bool { return a.heartbeat(4) == 27 })
+	n.restart()
+	if state := n.dial().group("g").State; state != "Stable" {
+		t.Errorf("the group is %s", state)
+	}
+}
+
+// The rows of the consumer protocol wait for it; the way there is tested.
+func TestConsumerGroupRequests(t *testing.T) {
+	before := table
+	t.Cleanup(func() { table, byKey[68], byKey[69] = before, nil, nil }) // after the broker has stopped
+	for _, r := range []row{
+		{key: 68, name: "ConsumerGroupHeartbeat", max: 1, handle: typed((*Broker).consumerGroupHeartbeat)},
+		{key: 69, name: "ConsumerGroupDescribe", max: 1, handle: typed((*Broker).consumerGroupDescribe)},
+	} {
+		table = append(slices.Clip(table), r)
+		byKey[r.key] = &r
+	}
+	n := startNode(t, nil)
+	q := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+	if resp := do[*kmsg.ConsumerGroupHeartbeatResponse](n.dial(), q, 1); resp.ErrorCode != 24 {
+		t.Errorf("%+v", resp)
+	}
+	q.Group = "g"
+	if resp := do[*kmsg.ConsumerGroupHeartbeatResponse](n.dial(), q, 1); resp.ErrorCode == 0 {
+		t.Errorf("%+v", resp)
+	}
+	if !n.groups.feeding.Load() {
+		t.Error("the machines are not told of topics")
+	}
+	d := kmsg.NewPtrConsumerGroupDescribeRequest()
+	d.Groups = []string{"g", "g", ""}
+	resp := do[*kmsg.ConsumerGroupDescribeResponse](n.dial(), d, 1)
+	if g := resp.Groups; g[0].ErrorCode != 69 || g[1].ErrorCode != 42 || g[2].ErrorCode != 69 {
+		t.Errorf("%+v", resp)
+	}
+}
