@@ -3,6 +3,7 @@ package group
 import (
 	"bytes"
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -20,8 +21,14 @@ type rig struct {
 	now      time.Time
 
 	log     []machine.Record
-	durable int  // records of log that a crash leaves
-	held    bool // appends stay volatile
+	durable int   // records of log that a crash leaves
+	batches []int // lengths of log after each volatile append
+	held    bool  // appends stay volatile
+	// survive says how many volatile appends a crash leaves all the same.
+	survive func(volatile int) int
+
+	// twin, if there is one, sees what m sees and must do what it does.
+	twin *Machine
 
 	queue   []release
 	waiting map[uint64]func(any, error)
@@ -52,7 +59,7 @@ var (
 )
 
 func newRig(t testing.TB) *rig {
-	r := &rig{t: t, settings: testOpts, now: epoch, waiting: map[uint64]func(any, error){}, orders: func(any) {}, stepped: func() {}, reborn: func() {}}
+	r := &rig{t: t, settings: testOpts, now: epoch, waiting: map[uint64]func(any, error){}, orders: func(any) {}, stepped: func() {}, reborn: func() {}, survive: func(int) int { return 0 }}
 	r.load()
 	return r
 }
@@ -62,7 +69,10 @@ func (r *rig) fresh() *Machine { return New(Options{Settings: func() Settings { 
 // load replaces the machine by one that is replayed from what is durable.
 func (r *rig) load() {
 	r.m = r.replayed(r.log)
-	e := r.m.Loaded(r.now)
+	if r.twin != nil {
+		r.twin = r.replayed(r.log)
+	}
+	e := r.both(func(m *Machine) machine.Effects { return m.Loaded(r.now) })
 	r.reborn()
 	r.commit(e)
 }
@@ -96,7 +106,27 @@ func cloneRecord(rec machine.Record) machine.Record {
 func (r *rig) do(ev any, done func(any, error)) {
 	r.ticket++
 	r.waiting[r.ticket] = done
-	r.commit(r.m.Step(r.now, machine.Asked{Ticket: r.ticket, Event: ev}))
+	r.step(machine.Asked{Ticket: r.ticket, Event: ev})
+}
+
+func (r *rig) step(ev machine.Event) {
+	r.commit(r.both(func(m *Machine) machine.Effects { return m.Step(r.now, ev) }))
+}
+
+// both does something to the machine and to its twin: equal state and equal events have equal effects.
+func (r *rig) both(f func(*Machine) machine.Effects) machine.Effects {
+	e := f(r.m)
+	if r.twin != nil {
+		if other := f(r.twin); !reflect.DeepEqual(e, other) {
+			r.t.Fatalf("the same step has the effects\n%+v\nand\n%+v", e, other)
+		}
+		for _, rec := range e.Records {
+			if err := r.twin.Apply(cloneRecord(rec)); err != nil {
+				r.t.Fatal(err)
+			}
+		}
+	}
+	return e
 }
 
 func (r *rig) commit(e machine.Effects) {
@@ -115,8 +145,11 @@ func (r *rig) commit(e machine.Effects) {
 	if len(e.Records) > 0 {
 		r.stepped()
 	}
+	if len(e.Records) > 0 {
+		r.batches = append(r.batches, len(r.log))
+	}
 	if !r.held {
-		r.durable = len(r.log)
+		r.sync(-1)
 	}
 	for _, o := range e.Orders {
 		r.push(func() { r.orders(o) }, func() {})
@@ -142,18 +175,24 @@ func (r *rig) flush() {
 	}
 }
 
-// sync makes the n oldest volatile records durable; negative: all.
+// sync makes the n oldest volatile appends durable; negative: all.
 func (r *rig) sync(n int) {
-	if n < 0 || r.durable+n > len(r.log) {
-		n = len(r.log) - r.durable
+	if n < 0 || n > len(r.batches) {
+		n = len(r.batches)
 	}
-	r.durable += n
+	if n > 0 {
+		r.durable = r.batches[n-1]
+		r.batches = r.batches[n:]
+	}
 	r.flush()
 }
 
 // lose drops the machine and what is not durable, as a failed append and a crash do.
 func (r *rig) lose() {
-	r.log = r.log[:r.durable]
+	if n := r.survive(len(r.batches)); n > 0 {
+		r.durable = r.batches[n-1]
+	}
+	r.log, r.batches = r.log[:r.durable], nil
 	for _, item := range r.queue {
 		item.lost()
 	}
@@ -181,7 +220,7 @@ func (r *rig) advance(d time.Duration) {
 			r.now = at
 		}
 		r.ticks++
-		r.commit(r.m.Step(r.now, machine.Tick{}))
+		r.step(machine.Tick{})
 	}
 	r.t.Fatal("the machine wants ticks without end")
 }
