@@ -6,8 +6,10 @@ import (
 	"sluice/kproto"
 )
 
-// The consumer protocol (KIP-848) has its place here: groups of another type beside the classic ones, in files of their own. A request
-// of one protocol for a group of the other is answered INCONSISTENT_GROUP_PROTOCOL or GROUP_ID_NOT_FOUND.
+// The consumer protocol (KIP-848) has its place here, as a part of group beside classic, in files of its own. The protocols meet where
+// a group of the other type is asked for something: in join, sync, heartbeat and leave (migration, or
+// INCONSISTENT_GROUP_PROTOCOL), committer and fetch (member epochs), describe and list (the type), delete and kill
+// (the tombstones), subscription and mayExpire (what may be forgotten), forgetIfNothing, Apply and revive.
 
 func (m *Machine) consumerHeartbeat(ConsumerHeartbeat) *kmsg.ConsumerGroupHeartbeatResponse {
 	r := kmsg.NewPtrConsumerGroupHeartbeatResponse()

@@ -10,13 +10,18 @@ import (
 	"sluice/kproto"
 )
 
-// group is what one group id stands for. Its hard state is recorded and offsets; the rest, soft, is the live classic group.
+// group is what one group id stands for: offsets, and members that agree on who reads what by a protocol.
 type group struct {
-	id       string
-	recorded *generation // what the newest GroupMetadata says; immutable; nil: there is none
-	offsets  offsets
+	id      string
+	offsets offsets // hard
+	writing bool    // records of it leave with this step
 
-	writing bool // records of it leave with this step
+	classic
+}
+
+// classic is the part of the classic protocol in a group. All but recorded is soft.
+type classic struct {
+	recorded *generation // hard: what the newest GroupMetadata says; immutable; nil: there is none
 
 	state State
 	// since is when the state was last entered that matters for expiry, in milliseconds of the wall clock.
@@ -27,6 +32,7 @@ type group struct {
 	leader       string
 	members      []*member           // in order of id
 	known        map[string]int      // protocol name to the number of members that know it
+	said         int                 // bytes of all that the members say for their protocols
 	statics      map[string]*member  // by instance id
 	pending      map[string]*pending // by id
 	waiting      int                 // members that wait in JoinGroup
@@ -46,7 +52,7 @@ type initialDelay struct {
 	joined bool          // somebody did since the delay began
 }
 
-func newGroup(id string) *group { return &group{id: id, state: Empty} }
+func newGroup(id string) *group { return &group{id: id, classic: classic{state: Empty}} }
 
 func (g *group) find(id string) (int, bool) {
 	return slices.BinarySearchFunc(g.members, id, func(m *member, id string) int { return cmp.Compare(m.id, id) })
@@ -127,6 +133,7 @@ func (g *group) count(list []protocol, by int) {
 		if g.known[p.name] += by; g.known[p.name] == 0 {
 			delete(g.known, p.name)
 		}
+		g.said += by * p.size()
 	}
 }
 

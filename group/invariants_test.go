@@ -54,7 +54,7 @@ func checkTimers(t testing.TB, m *Machine) {
 
 func checkGroup(t testing.TB, m *Machine, g *group) {
 	t.Helper()
-	waiting, unsynced, known, statics := 0, 0, map[string]int{}, map[string]*member{}
+	waiting, unsynced, said, known, statics := 0, 0, 0, map[string]int{}, map[string]*member{}
 	for _, member := range g.members {
 		if member.g != g || member.alive.place == 0 {
 			t.Fatalf("member %s of %s is not what it should be: %+v", member.id, g.id, member)
@@ -67,10 +67,14 @@ func checkGroup(t testing.TB, m *Machine, g *group) {
 		}
 		for _, p := range member.protocols {
 			known[p.name]++
+			said += p.size()
 		}
 		if member.static() {
 			statics[*member.instance] = member
 		}
+	}
+	if said != g.said {
+		t.Fatalf("the members of %s say %d bytes, counted as %d", g.id, said, g.said)
 	}
 	if waiting != g.waiting || unsynced != g.unsynced {
 		t.Fatalf("%s counts %d waiting and %d unsynced, and there are %d and %d", g.id, g.waiting, g.unsynced, waiting, unsynced)

@@ -67,22 +67,20 @@ func reasonable(list []kmsg.JoinGroupRequestProtocol) bool {
 	if len(list) > maxProtocols {
 		return false
 	}
-	size := 0
 	names := make(map[string]bool, len(list))
 	for _, p := range list {
-		size += len(p.Name) + len(p.Metadata)
 		names[p.Name] = true
 		if longName(p.Name) {
 			return false
 		}
 	}
-	return size <= maxMemberMetadata && len(names) == len(list)
+	return sizeOf(list) <= maxMemberMetadata && len(names) == len(list)
 }
 
 func (m *Machine) joinGroup(g *group, j *joiner) {
 	id := j.Req.MemberID
 	switch {
-	case !m.hasRoom(g, id):
+	case !m.hasRoom(g, id) || g.saidWith(id, j.Req.Protocols) > maxGroupMetadata:
 		m.refuseJoin(j, "", kproto.GroupMaxSizeReached)
 		if member := g.member(id); member != nil {
 			m.removeAndGoOn(member)
@@ -110,6 +108,24 @@ func (m *Machine) hasRoom(g *group, id string) bool {
 		return member != nil || len(g.members) < m.settings.MaxSize
 	}
 	return true
+}
+
+// saidWith is the bytes of all that the members will have said with these protocols of one of them, or of another.
+func (g *group) saidWith(id string, list []kmsg.JoinGroupRequestProtocol) int {
+	said := g.said + sizeOf(list)
+	if member := g.member(id); member != nil {
+		for _, p := range member.protocols {
+			said -= p.size()
+		}
+	}
+	return said
+}
+
+func sizeOf(list []kmsg.JoinGroupRequestProtocol) (size int) {
+	for _, p := range list {
+		size += len(p.Name) + len(p.Metadata)
+	}
+	return size
 }
 
 // giveID has the client come back with an id, so that a client whose first JoinGroup was lost does not leave a member behind.

@@ -14,6 +14,9 @@ const (
 	maxName = 16 << 10
 	// maxMetadata is bytes of a commit's metadata, whatever offset.metadata.max.bytes allows, for the same reason.
 	maxMetadata = 1<<15 - 1
+	// maxGroupMetadata is bytes of all that the members of a group say for their protocols. Their leader is told it in one
+	// response, and the part of one protocol goes into one record.
+	maxGroupMetadata = 32 << 20
 	// maxPendingMembers is per group: ids that were given out and have not joined yet. An id costs its client one request, and
 	// lasts a session timeout.
 	maxPendingMembers = 10_000

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -84,6 +85,37 @@ func TestLargeAssignment(t *testing.T) {
 	for command, want := range map[string]string{"large": "UNKNOWN_SERVER_ERROR", "sync g b": "REBALANCE_IN_PROGRESS", "heartbeat g b": "REBALANCE_IN_PROGRESS"} {
 		if got := s.answer(command); got != want {
 			t.Errorf("%s: %s, want %s", command, got, want)
+		}
+	}
+	checkMachine(t, s.m)
+}
+
+// What the members of a group say is bounded, and what one says again counts once.
+func TestGroupMetadataIsBounded(t *testing.T) {
+	s := newStage(t)
+	s.settings.InitialRebalanceDelay = time.Second
+	join := func(name string) {
+		ev, told := s.event("join", []string{"g", name, "v=3"})
+		ev.(Join).Req.Protocols[0].Metadata = make([]byte, maxMemberMetadata-100)
+		s.do(ev, func(v any, _ error) {
+			told(v)
+			s.say("%s: %s", name, kproto.CodeName(v.(*kmsg.JoinGroupResponse).ErrorCode))
+		})
+	}
+	for i := range maxGroupMetadata / maxMemberMetadata {
+		join(fmt.Sprint("m", i))
+	}
+	join("last")
+	s.line("wait 5s")
+	join("m0")
+	s.line("leave g m1")
+	s.line("leave g m2")
+	join("m0")
+	join("m3")
+	join("late")
+	for name, want := range map[string]string{"m0": "NONE", "m3": "NONE", "last": "GROUP_MAX_SIZE_REACHED", "late": ""} {
+		if got := s.answer(name); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
 		}
 	}
 	checkMachine(t, s.m)

@@ -33,6 +33,8 @@ type protocol struct {
 	metadata []byte
 }
 
+func (p protocol) size() int { return len(p.name) + len(p.metadata) }
+
 func copyProtocols(list []kmsg.JoinGroupRequestProtocol) []protocol {
 	out := make([]protocol, len(list))
 	for i, p := range list {
