@@ -97,6 +97,9 @@ func (m *commit) finish(v any, err error) {
 		for _, p := range t.Partitions {
 			*next[0] = p.ErrorCode
 			next = next[1:]
+			if p.ErrorCode == 0 {
+				m.c.b.metrics.groups.commits.Inc()
+			}
 		}
 	}
 	m.c.countCodes(m.codes)

@@ -81,6 +81,7 @@ func (c *call) answerOf(value any, err error, refuse func(code int16) kmsg.Respo
 		return
 	}
 	resp := value.(kmsg.Response)
+	c.b.metrics.groups.answered(resp)
 	if code := topLevelCode(resp); code != kproto.NoError {
 		c.b.metrics.failed(c.row, code)
 	}

@@ -1,9 +1,12 @@
 package broker
 
 import (
+	"fmt"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -262,5 +265,67 @@ func TestConsumerGroupRequests(t *testing.T) {
 	resp := do[*kmsg.ConsumerGroupDescribeResponse](n.dial(), d, 1)
 	if g := resp.Groups; g[0].ErrorCode != 69 || g[1].ErrorCode != 42 || g[2].ErrorCode != 69 {
 		t.Errorf("%+v", resp)
+	}
+}
+
+func TestGroupMetrics(t *testing.T) {
+	n := startNode(t, nil)
+	n.dial().mustCreate("t")
+	scrape := func() string {
+		w := httptest.NewRecorder()
+		n.AdminHandler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		return w.Body.String()
+	}
+	if body := scrape(); !strings.Contains(body, `sluice_groups{state="Stable"} 0`) {
+		t.Errorf("without groups:\n%s", body)
+	}
+	a, b := n.member("g"), n.member("g")
+	a.join(9)
+	a.sync(4, map[string]string{a.id: "all"})
+	b.startJoin(9)
+	waitUntil(t, func() bool { return a.heartbeat(4) == 27 })
+	a.join(9)
+	b.joined(9)
+	a.sync(4, map[string]string{a.id: "half", b.id: "half"})
+	a.commit(9, "t", 1)
+	n.dial().commitCodes(8, "idle", commitTopic("t", 0, 1, ""))
+	body := scrape()
+	for _, line := range []string{
+		`sluice_groups{state="Stable"} 1`, `sluice_groups{state="Empty"} 1`, `sluice_groups{state="PreparingRebalance"} 0`,
+		"sluice_group_members 2", "sluice_group_offsets 2", "sluice_group_rebalances_total 2", "sluice_group_offset_commits_total 2",
+	} {
+		if !strings.Contains(body, line+"\n") {
+			t.Errorf("%s is not in\n%s", line, body)
+		}
+	}
+}
+
+// What the members own reaches the index, and leaves it with them.
+func TestOwnershipReachesTheIndex(t *testing.T) {
+	n := startNode(t, nil)
+	n.dial().create(7, false, createEntry("t", 2, 1))
+	m := n.member("g")
+	m.protocols = []string{"range"}
+	m.join(9)
+	own := kmsg.NewConsumerMemberAssignment()
+	own.Topics = []kmsg.ConsumerMemberAssignmentTopic{{Topic: "t", Partitions: []int32{1}}}
+	m.sync(4, map[string]string{m.id: string(own.AppendTo(nil))})
+	lookup := func(partition int32) string { return fmt.Sprint(n.groups.owners.who("t", partition, time.Now())) }
+	want := fmt.Sprintf("[g/%s@1]", m.id)
+	waitUntil(t, func() bool { return lookup(1) == want })
+	if got := lookup(0); got != "[]" {
+		t.Errorf("t-0 belongs to %s", got)
+	}
+	x := n.groups.owners.lookup(nil, "t", 1, time.Now())[0]
+	if x.clientID != "test" || x.host != "/127.0.0.1" {
+		t.Errorf("%+v", x)
+	}
+	n.restart()
+	waitUntil(t, func() bool { return lookup(1) == want })
+	m.client = n.dial()
+	m.leave(4)
+	waitUntil(t, func() bool { return fmt.Sprint(n.groups.owners.who("t", 1, time.Now().Add(drainTime))) == "[]" })
+	if got := lookup(1); got != want {
+		t.Errorf("t-1, while the last owner may drain, belongs to %s", got)
 	}
 }

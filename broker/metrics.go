@@ -15,6 +15,7 @@ type metrics struct {
 	requests [maxKey + 1]prometheus.Counter // by API key; nil where there is no row
 	errors   *prometheus.CounterVec         // by API and name of the code
 	panics   prometheus.Counter
+	groups   *groupMetrics
 }
 
 func newMetrics(b *Broker) *metrics {
@@ -27,6 +28,7 @@ func newMetrics(b *Broker) *metrics {
 			Name: "sluice_request_panics_total", Help: "Requests that ended in a panic. Each one is a defect.",
 		}),
 	}
+	m.groups = newGroupMetrics(b.groups)
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "sluice_requests_total", Help: "Requests taken, by API.",
 	}, []string{"api"})
@@ -36,7 +38,7 @@ func newMetrics(b *Broker) *metrics {
 	gauge := func(name, help string, value func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
 	}
-	m.registry.MustRegister(requests, m.errors, m.panics,
+	m.registry.MustRegister(requests, m.errors, m.panics, m.groups,
 		gauge("sluice_topics", "Topics, without the catalog.", func() float64 { n, _ := b.countTopics(); return float64(n) }),
 		gauge("sluice_partitions", "Partitions of all topics.", func() float64 { _, n := b.countTopics(); return float64(n) }),
 		gauge("sluice_broker_epoch", "The leader epoch of every partition, raised by each start.", func() float64 { return float64(b.epoch) }),

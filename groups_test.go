@@ -1,0 +1,188 @@
+package sluice
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// groupTimeout ends a test that would hang; nothing is measured by it.
+const groupTimeout = 60 * time.Second
+
+// consumer is a member of a group that counts what it reads, until it is closed.
+type consumer struct {
+	client *kgo.Client
+	cancel context.CancelFunc
+	ended  chan struct{}
+
+	mu   sync.Mutex
+	owns map[int32]bool
+	read map[string]int
+}
+
+func join(t *testing.T, addr, group string, balancer kgo.GroupBalancer) *consumer {
+	t.Helper()
+	c := &consumer{owns: map[int32]bool{}, read: map[string]int{}, ended: make(chan struct{})}
+	change := func(owns bool) func(context.Context, *kgo.Client, map[string][]int32) {
+		return func(_ context.Context, _ *kgo.Client, topics map[string][]int32) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			for _, p := range topics["t"] {
+				if owns {
+					c.owns[p] = true
+				} else {
+					delete(c.owns, p)
+				}
+			}
+		}
+	}
+	var err error
+	c.client, err = kgo.NewClient(kgo.SeedBrokers(addr), kgo.ConsumerGroup(group), kgo.ConsumeTopics("t"), kgo.Balancers(balancer),
+		kgo.OnPartitionsAssigned(change(true)), kgo.OnPartitionsRevoked(change(false)), kgo.OnPartitionsLost(change(false)),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.HeartbeatInterval(100*time.Millisecond), kgo.DisableAutoCommit(),
+		kgo.FetchMaxWait(100*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	c.cancel = cancel
+	go c.run(ctx)
+	return c
+}
+
+func (c *consumer) run(ctx context.Context) {
+	defer close(c.ended)
+	for ctx.Err() == nil {
+		fetches := c.client.PollFetches(ctx)
+		c.mu.Lock()
+		fetches.EachRecord(func(r *kgo.Record) { c.read[string(r.Value)]++ })
+		c.mu.Unlock()
+		_ = c.client.CommitRecords(ctx, fetches.Records()...) // a member that was left behind by a rebalance reads again
+	}
+}
+
+// close leaves the group, having committed what it read.
+func (c *consumer) close() {
+	c.cancel()
+	<-c.ended
+	c.client.Close()
+}
+
+func (c *consumer) owned() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.owns)
+}
+
+func (c *consumer) values() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.read)
+}
+
+func until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(groupTimeout); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("in vain: %s", what)
+		}
+	}
+}
+
+// Two members share the partitions, one leaves, the broker starts again, and a new member goes on where they were.
+func TestConsumerGroup(t *testing.T) {
+	for name, balancer := range map[string]kgo.GroupBalancer{"eager": kgo.RangeBalancer(), "cooperative": kgo.CooperativeStickyBalancer()} {
+		t.Run(name, func(t *testing.T) { consumeInGroup(t, balancer) })
+	}
+}
+
+func consumeInGroup(t *testing.T, balancer kgo.GroupBalancer) {
+	o := Options{DataDir: filepath.Join(t.TempDir(), "data"), Settings: map[string]string{"num.partitions": "4"}}
+	b, err := Start(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { b.Close() }()
+	o.Listen = b.Addr()
+	produceValues(t, b, 0, 100)
+
+	first := join(t, b.Addr(), "g", balancer)
+	until(t, "the first member owns all and reads all", func() bool { return first.owned() == 4 && first.values() == 100 })
+	second := join(t, b.Addr(), "g", balancer)
+	until(t, "they share", func() bool { return first.owned() == 2 && second.owned() == 2 })
+	produceValues(t, b, 100, 200)
+	until(t, "they read all", func() bool { return first.values()+second.values() >= 200 })
+	second.close()
+	until(t, "the first member owns all again", func() bool { return first.owned() == 4 })
+
+	generation := describeGroup(t, b)
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if b, err = Start(o); err != nil {
+		t.Fatal(err)
+	}
+	produceValues(t, b, 200, 300)
+	until(t, "the first member goes on", func() bool { return first.values() >= 200 && first.owned() == 4 && caughtUp(t, b, 300) })
+	if g := describeGroup(t, b); g != generation {
+		t.Errorf("the group was %s and is %s", generation, g)
+	}
+	first.close()
+
+	third := join(t, b.Addr(), "g", balancer)
+	defer third.close()
+	until(t, "a new member owns all", func() bool { return third.owned() == 4 })
+	produceValues(t, b, 300, 310)
+	until(t, "it reads what is new", func() bool { return third.values() >= 10 })
+	if third.values() != 10 {
+		t.Errorf("it read %d values, 10 are new", third.values())
+	}
+}
+
+func produceValues(t *testing.T, b *Broker, from, to int) {
+	t.Helper()
+	c := client(t, b, kgo.DefaultProduceTopic("t"), kgo.AllowAutoTopicCreation(), kgo.RecordPartitioner(kgo.RoundRobinPartitioner()))
+	for i := from; i < to; i++ {
+		c.Produce(context.Background(), kgo.StringRecord(fmt.Sprintf("value %d", i)), func(_ *kgo.Record, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if err := c.Flush(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// describeGroup tells state and members of the group; a member's id changes when it has to join anew.
+func describeGroup(t *testing.T, b *Broker) string {
+	t.Helper()
+	groups, err := kadm.NewClient(client(t, b)).DescribeGroups(context.Background(), "g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := groups["g"]
+	text := g.State
+	for _, m := range g.Members {
+		text += " " + m.MemberID
+	}
+	return text
+}
+
+// caughtUp tells whether the group has committed n records.
+func caughtUp(t *testing.T, b *Broker, n int64) bool {
+	t.Helper()
+	offsets, err := kadm.NewClient(client(t, b)).FetchOffsets(context.Background(), "g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := int64(0)
+	offsets.Each(func(o kadm.OffsetResponse) { sum += o.At })
+	return sum == n
+}
