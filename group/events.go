@@ -14,7 +14,8 @@ type Client struct {
 
 // Events. Requests arrive as kmsg structs that the shell has decoded, validated as far as no state is needed, and
 // authorized, and in which it has put names for topic ids. Each is wrapped in machine.Asked; the Reply's value is what stands behind the event.
-// Of a response, version and throttle time are the shell's. Ids are made by the shell and passed in.
+// Of a response, version and throttle time are the shell's. Ids are made by the shell and passed in. The reasons that clients
+// give for joining and leaving (KIP-800) are not looked at.
 type (
 	// Join: *kmsg.JoinGroupResponse, now or when the rebalance is done. NewMemberID is the id that a member without one gets.
 	Join struct {
