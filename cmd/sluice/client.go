@@ -80,6 +80,9 @@ var advice = map[*kerr.Error]string{
 	kerr.UnknownTopicOrPartition: "`sluice topic list` shows the topics; `sluice topic create` makes one.",
 	kerr.TopicAlreadyExists:      "With --if-not-exists that is no error.",
 	kerr.MessageTooLarge:         "`sluice topic alter TOPIC --set max.message.bytes=N` raises the topic's limit.",
+	kerr.GroupIDNotFound:         "`sluice group list` shows the groups.",
+	kerr.NonEmptyGroup:           "Stop its members first; `sluice group describe GROUP` shows them.",
+	kerr.GroupSubscribedToTopic:  "Stop its members first; `sluice group describe GROUP` shows them.",
 	kerr.OffsetOutOfRange:        "`sluice topic describe TOPIC` shows the first and last offset.",
 }
 

@@ -14,6 +14,7 @@ type consumeCmd struct {
 	clientFlags `embed:""`
 
 	Topic     string       `arg:"" help:"Topic to read."`
+	Group     string       `short:"g" placeholder:"GROUP" help:"Read as a member of this consumer group: share the partitions with its other members, begin at its offsets, and commit what was printed."`
 	Partition []int32      `short:"p" placeholder:"N" help:"Read only this partition; may be repeated (default: all)."`
 	From      position     `default:"beginning" placeholder:"WHERE" help:"Where to begin: beginning, end, an offset, or -N for the last N of each partition (default: ${default})."`
 	FromTime  *instant     `placeholder:"TIME" help:"Begin at the first record of this time or later: 2026-01-02T15:04:05Z or milliseconds since 1970."`
@@ -34,18 +35,20 @@ func (c *consumeCmd) Validate() error {
 	if c.ExitAtEnd {
 		c.Until = limit{kind: untilEnd}
 	}
-	if c.FromTime == nil {
-		return nil
+	if c.FromTime != nil {
+		if c.From.kind != fromBeginning {
+			return errors.New("--from and --from-time exclude each other")
+		}
+		c.From = position{fromTime, c.FromTime.millis}
 	}
-	if c.From.kind != fromBeginning {
-		return errors.New("--from and --from-time exclude each other")
-	}
-	c.From = position{fromTime, c.FromTime.millis}
-	return nil
+	return c.checkGroup()
 }
 
 // Run prints records until the stop, the count or an interrupt.
 func (c *consumeCmd) Run(ctx context.Context, s *streams) error {
+	if c.Group != "" {
+		return c.runMember(ctx, s)
+	}
 	client, err := c.connect(ctx, s, c.options()...)
 	if err != nil {
 		return err

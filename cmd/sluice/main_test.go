@@ -46,7 +46,7 @@ func startBroker(t *testing.T, opts ...kfake.Opt) *kfake.Cluster {
 }
 
 func TestHelpExitsWithZero(t *testing.T) {
-	for _, args := range [][]string{{"--help"}, {"topic", "create", "--help"}, {"produce", "--help"}, {"consume", "--help"}} {
+	for _, args := range [][]string{{"--help"}, {"topic", "create", "--help"}, {"produce", "--help"}, {"consume", "--help"}, {"group", "reset-offsets", "--help"}} {
 		r := sluice(t, "", args...)
 		if r.code != exitOK || !strings.Contains(r.out, "Usage: sluice") || r.err != "" {
 			t.Errorf("%q: code %d, out %q, err %q", args, r.code, r.out, r.err)
@@ -86,6 +86,23 @@ func TestUsageErrors(t *testing.T) {
 		"bad limit":                {[]string{"consume", "t", "--until", "-3"}, "forever"},
 		"bad verb":                 {[]string{"consume", "t", "--format", "%q"}, "%q"},
 		"negative count":           {[]string{"consume", "t", "--count", "-1"}, "--count"},
+		"group and partition":      {[]string{"consume", "t", "--group", "g", "-p", "0"}, "exclude each other"},
+		"group and offset":         {[]string{"consume", "t", "--group", "g", "--from", "5"}, "reset-offsets"},
+		"group and time":           {[]string{"consume", "t", "--group", "g", "--from-time", "0"}, "reset-offsets"},
+		"group until an offset":    {[]string{"consume", "t", "--group", "g", "--until", "5"}, "--until"},
+		"unknown state":            {[]string{"group", "list", "--state", "idle"}, "Empty"},
+		"unknown type":             {[]string{"group", "list", "--type", "old"}, "classic"},
+		"reset to nowhere":         {[]string{"group", "reset-offsets", "g", "--topic", "t"}, "--to-earliest"},
+		"reset to two places":      {[]string{"group", "reset-offsets", "g", "--topic", "t", "--to-earliest", "--shift-by", "1"}, "--shift-by"},
+		"reset of nothing":         {[]string{"group", "reset-offsets", "g", "--to-earliest"}, "--all-topics"},
+		"reset of all and one":     {[]string{"group", "reset-offsets", "g", "--to-earliest", "--topic", "t", "--all-topics"}, "either"},
+		"reset before the first":   {[]string{"group", "reset-offsets", "g", "--topic", "t", "--to-offset", "-1"}, "--to-offset"},
+		"reset by no duration":     {[]string{"group", "reset-offsets", "g", "--topic", "t", "--by-duration", "1y"}, "P1DT2H"},
+		"reset from no file":       {[]string{"group", "reset-offsets", "g", "--from-file", "no/such/file"}, "no/such/file"},
+		"reset from file of code":  {[]string{"group", "reset-offsets", "g", "--from-file", "main_test.go"}, "line 1"},
+		"dry run and execute":      {[]string{"group", "reset-offsets", "g", "--topic", "t", "--to-latest", "--dry-run", "--execute"}, "--execute"},
+		"delete no offsets":        {[]string{"group", "delete-offsets", "g"}, "--all-topics"},
+		"bad partitions":           {[]string{"group", "delete-offsets", "g", "--topic", "t:x"}, "TOPIC:P"},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -100,7 +117,9 @@ func TestUsageErrors(t *testing.T) {
 func TestUnreachableBrokerNamesAddressAndServe(t *testing.T) {
 	commands := [][]string{
 		{"topic", "create", "t"}, {"topic", "list"}, {"topic", "describe", "t"}, {"topic", "alter", "t", "-p", "2"},
-		{"topic", "delete", "t"}, {"produce", "t"}, {"consume", "t"},
+		{"topic", "delete", "t"}, {"produce", "t"}, {"consume", "t"}, {"consume", "t", "-g", "g"},
+		{"group", "list"}, {"group", "describe", "g"}, {"group", "reset-offsets", "g", "--topic", "t", "--to-latest"},
+		{"group", "delete", "g"}, {"group", "delete-offsets", "g", "--topic", "t"},
 	}
 	for _, args := range commands {
 		r := sluice(t, "", append(args, "--bootstrap-server", "127.0.0.1:1")...)

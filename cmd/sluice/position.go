@@ -42,7 +42,7 @@ func (p *position) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// instant is a time flag: RFC 3339, or milliseconds since 1970.
+// instant is a time flag: RFC 3339, UTC if no zone is given, or milliseconds since 1970.
 type instant struct{ millis int64 }
 
 // UnmarshalText reads "2026-01-02T15:04:05Z", "2026-01-02" (midnight UTC) or "1767366245000".
@@ -51,7 +51,7 @@ func (i *instant) UnmarshalText(text []byte) error {
 		i.millis = ms
 		return nil
 	}
-	for _, layout := range []string{time.RFC3339Nano, time.DateOnly} {
+	for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05", time.DateOnly} {
 		if t, err := time.Parse(layout, string(text)); err == nil {
 			i.millis = t.UnixMilli()
 			return nil
