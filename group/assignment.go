@@ -42,13 +42,16 @@ type topicSet struct {
 func (s topicSet) has(topic string) bool { return s.unknown || s.names[topic] }
 
 // subscription reads the subscriptions of a consumers' group. Other groups subscribe to nothing.
-func (g *group) subscription() topicSet {
+func (m *Machine) subscription(g *group) topicSet {
+	if g.consumers != nil {
+		return m.consumerSubscription(g)
+	}
 	s := topicSet{}
 	if !g.isConsumers() {
 		return s
 	}
-	for _, m := range g.members {
-		metadata, ok := decodeSubscription(m.metadata(g.protocol))
+	for _, member := range g.members {
+		metadata, ok := decodeSubscription(member.metadata(g.protocol))
 		if !ok {
 			s.unknown = true
 			return s

@@ -4,9 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"sluice/kproto"
 )
 
 // Who and what each scene below begins with.
@@ -149,19 +146,4 @@ func (s *stage) answer(command string) string {
 		}
 	}
 	return ""
-}
-
-// The consumer protocol is not there yet, and says so.
-func TestConsumerProtocolIsUnsupported(t *testing.T) {
-	r := newRig(t)
-	r.do(ConsumerHeartbeat{Req: kmsg.NewPtrConsumerGroupHeartbeatRequest()}, func(v any, _ error) {
-		if code := v.(*kmsg.ConsumerGroupHeartbeatResponse).ErrorCode; code != kproto.UnsupportedVersion {
-			t.Errorf("heartbeat: %s", kproto.CodeName(code))
-		}
-	})
-	r.do(ConsumerDescribe{"g"}, func(v any, _ error) {
-		if g := v.(kmsg.ConsumerGroupDescribeResponseGroup); g.ErrorCode != kproto.GroupIDNotFound || g.Group != "g" {
-			t.Errorf("describe: %+v", g)
-		}
-	})
 }

@@ -70,6 +70,9 @@ func (m *Machine) committer(r *kmsg.OffsetCommitRequest) (*group, int16) {
 	if g == nil {
 		return m.simpleGroup(r)
 	}
+	if g.consumers != nil {
+		return g, g.checkConsumerCommit(r)
+	}
 	if r.Generation < 0 && g.state == Empty {
 		return g, kproto.NoError
 	}

@@ -17,7 +17,7 @@ func (m *Machine) describe(id string) kmsg.DescribeGroupsResponseGroup {
 	r.Group = id
 	r.State = string(Dead)
 	g := m.groups[id]
-	if g == nil {
+	if g == nil || g.consumers != nil {
 		return r
 	}
 	r.State = string(g.state)
@@ -54,6 +54,10 @@ func (m *Machine) list() []kmsg.ListGroupsResponseGroup {
 		l.ProtocolType = g.protocolType
 		l.GroupState = string(g.state)
 		l.GroupType = typeClassic
+		if g.consumers != nil {
+			l.ProtocolType, l.GroupType = consumerProtocolType, typeConsumer
+			l.GroupState = string(g.consumers.shown())
+		}
 		out = append(out, l)
 	}
 	return out
@@ -67,7 +71,7 @@ func (m *Machine) delete(id string) int16 {
 		return kproto.InvalidGroupID
 	case g == nil:
 		return kproto.GroupIDNotFound
-	case g.state != Empty:
+	case g.hasMembers():
 		return kproto.NonEmptyGroup
 	case m.written+g.tombstonesSize() > maxStepBytes:
 		return kproto.PolicyViolation // its offsets can be deleted topic by topic
@@ -88,6 +92,9 @@ func (m *Machine) kill(g *group) {
 	}
 	if g.recorded != nil {
 		m.write(g, groupTombstone(g.id))
+	}
+	for _, r := range g.consumerTombstones() {
+		m.put(g, r)
 	}
 	g.enter(Dead)
 	m.forgetIfNothing(g)

@@ -89,9 +89,12 @@ func (m *Machine) expire() {
 		if m.written >= sweepBytes {
 			break
 		}
-		if left := m.expireOffsets(g); left == 0 && g.state == Empty && len(g.pending) == 0 {
+		if left := m.expireOffsets(g); left == 0 && !g.hasMembers() && len(g.pending) == 0 {
 			if g.recorded != nil {
 				m.write(g, groupTombstone(g.id))
+			}
+			for _, r := range g.consumerTombstones() {
+				m.put(g, r)
 			}
 			g.enter(Dead)
 		}
@@ -106,7 +109,7 @@ func (m *Machine) expireOffsets(g *group) (left int) {
 	if len(g.offsets) == 0 {
 		return 0
 	}
-	subscribed, expirable := g.subscription(), g.mayExpire()
+	subscribed, expirable := m.subscription(g), g.mayExpire()
 	for _, t := range g.offsets {
 		if !expirable || subscribed.has(t.name) {
 			left += len(t.partitions)

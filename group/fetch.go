@@ -10,6 +10,11 @@ import (
 func (m *Machine) fetch(r FetchOffsets) FetchedOffsets {
 	var all offsets
 	if g := m.groups[r.Group]; g != nil {
+		if g.consumers != nil {
+			if code := g.checkConsumerFetch(r); code != kproto.NoError {
+				return FetchedOffsets{Code: code}
+			}
+		}
 		all = g.offsets
 	}
 	if r.Topics == nil {
@@ -55,7 +60,7 @@ func (m *Machine) deleteOffsets(r *kmsg.OffsetDeleteRequest) *kmsg.OffsetDeleteR
 		resp.ErrorCode = kproto.NonEmptyGroup
 		return resp
 	}
-	subscribed := g.subscription()
+	subscribed := m.subscription(g)
 	for _, t := range r.Topics {
 		topic := kmsg.NewOffsetDeleteResponseTopic()
 		topic.Topic = t.Topic

@@ -17,6 +17,7 @@ type group struct {
 	writing bool    // records of it leave with this step
 
 	classic
+	modern
 }
 
 // classic is the part of the classic protocol in a group. All but recorded is soft.

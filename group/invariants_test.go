@@ -20,7 +20,7 @@ func checkMachine(t testing.TB, m *Machine) {
 			t.Fatalf("group %q is kept as %q", g.id, id)
 		}
 		checkGroup(t, m, g)
-		running += len(g.members) + len(g.pending)
+		running += len(g.members) + len(g.pending) + checkConsumers(t, g)
 		if g.phase.place > 0 {
 			running++
 		}
@@ -155,13 +155,15 @@ func tickets(m *Machine) map[uint64]bool {
 type hardGroup struct {
 	Recorded *generation
 	Offsets  offsets
+
+	Consumers *consumerGroup
 }
 
 func hardState(m *Machine) map[string]hardGroup {
 	out := map[string]hardGroup{}
 	for id, g := range m.groups {
-		if g.recorded != nil || g.offsets != nil {
-			out[id] = hardGroup{g.recorded, g.offsets}
+		if g.recorded != nil || g.offsets != nil || g.consumers != nil {
+			out[id] = hardGroup{g.recorded, g.offsets, g.consumers}
 		}
 	}
 	return out

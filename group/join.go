@@ -28,6 +28,10 @@ func (m *Machine) join(ticket uint64, ev Join) {
 		return
 	}
 	g := m.groups[ev.Req.Group]
+	if code := m.becomeClassic(g, ev.Req); code != kproto.NoError {
+		m.refuseJoin(j, ev.Req.MemberID, code)
+		return
+	}
 	if ev.Req.MemberID == "" {
 		var ok bool
 		if g, ok = m.obtain(ev.Req.Group); !ok {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/internal/machine"
+	"sluice/kproto"
 )
 
 // Settings are read at each Step; live.
@@ -36,6 +37,9 @@ type Machine struct {
 	groups map[string]*group
 	topics map[string]Topic
 
+	topicNames   map[kproto.TopicID]string
+	topicsChange int64 // counts the changes of topics
+
 	clock  clock
 	timers timers
 	expiry timer // to the next check for expired offsets; it runs while there are groups
@@ -48,6 +52,7 @@ type Machine struct {
 	millis   int64 // the wall clock, since 1970
 	effects  machine.Effects
 	written  int // bytes of effects.Records
+	drafts   []*consumerDraft
 }
 
 var _ machine.Machine = (*Machine)(nil)
@@ -93,6 +98,7 @@ func (m *Machine) begin(now machine.Time) {
 }
 
 func (m *Machine) finish() machine.Effects {
+	m.writeDrafts()
 	m.armExpiry()
 	e := m.effects
 	m.effects = machine.Effects{}
@@ -126,7 +132,7 @@ func (m *Machine) decide(ticket uint64, ev machine.Event) {
 	case ConsumerDescribe:
 		m.reply(ticket, m.consumerDescribe(ev.Group))
 	case Topics:
-		m.topics = ev.Topics
+		m.setTopics(ev.Topics)
 		m.reply(ticket, nil)
 	case TopicDeleted:
 		m.topicDeleted(ev.Name)
@@ -170,7 +176,7 @@ func (m *Machine) obtain(id string) (*group, bool) {
 
 // forgetIfNothing drops a group of which nothing is recorded and nobody knows.
 func (m *Machine) forgetIfNothing(g *group) {
-	if !g.writing && g.recorded == nil && len(g.offsets) == 0 && len(g.members) == 0 && len(g.pending) == 0 {
+	if !g.writing && g.recorded == nil && g.consumers == nil && len(g.offsets) == 0 && len(g.members) == 0 && len(g.pending) == 0 {
 		m.stop(&g.phase)
 		delete(m.groups, g.id)
 	}

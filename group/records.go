@@ -126,6 +126,9 @@ func (g *group) tombstonesSize() int {
 	for _, t := range g.offsets {
 		size += len(t.partitions) * (10 + len(g.id) + len(t.name))
 	}
+	for _, r := range g.consumerTombstones() {
+		size += len(r.Key)
+	}
 	return size
 }
 
@@ -141,6 +144,8 @@ func (m *Machine) Apply(r machine.Record) error {
 		err = m.applyOffset(r)
 	case keyGroupMetadata:
 		err = m.applyGroup(r)
+	case keyConsumerGroup, keyConsumerMember, keyConsumerTarget, keyConsumerTargetMember, keyConsumerCurrent:
+		err = m.applyConsumer(kind, r)
 	}
 	if err != nil {
 		return fmt.Errorf("group record %q: %w", r.Key, err)

@@ -107,7 +107,10 @@ func (r *rig) apply(rec machine.Record) {
 // Records of kinds that come from another version, and tombstones of what is not there, change nothing.
 func TestApplyPassesOver(t *testing.T) {
 	r := newRig(t)
-	for kind := int16(3); kind < 30; kind++ {
+	for kind := int16(4); kind < 30; kind++ {
+		if kind >= keyConsumerMember && kind <= keyConsumerCurrent {
+			continue
+		}
 		r.apply(machine.Record{Key: []byte{0, byte(kind), 0, 1, 'g'}, Value: []byte{0, 99}})
 		r.apply(machine.Record{Key: []byte{0, byte(kind)}})
 	}

@@ -4,6 +4,9 @@ package group
 // now. Nobody waits any more. A rebalance that was not recorded has not happened; those who took part will hear of an illegal generation, or nothing,
 // and join again.
 func (m *Machine) revive(g *group) {
+	if g.consumers != nil {
+		m.reviveConsumers(g)
+	}
 	r := g.recorded
 	if r == nil {
 		return

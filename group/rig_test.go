@@ -20,6 +20,8 @@ type rig struct {
 	settings Settings
 	now      time.Time
 
+	topics map[string]Topic // those that a new machine is told of before its replay, as the broker does
+
 	log     []machine.Record
 	durable int   // records of log that a crash leaves
 	batches []int // lengths of log after each volatile append
@@ -54,7 +56,8 @@ var (
 	testOpts = Settings{
 		MinSessionTimeout: 6 * time.Second, MaxSessionTimeout: 30 * time.Minute,
 		MaxSize: 1000, OffsetMetadataMaxBytes: 4096,
-		OffsetsRetention: 7 * 24 * time.Hour,
+		OffsetsRetention:       7 * 24 * time.Hour,
+		ConsumerSessionTimeout: 45 * time.Second, ConsumerHeartbeatInterval: 5 * time.Second, ConsumerReconcileInterval: 200 * time.Millisecond,
 	}
 )
 
@@ -64,7 +67,9 @@ func newRig(t testing.TB) *rig {
 	return r
 }
 
-func (r *rig) fresh() *Machine { return New(Options{Settings: func() Settings { return r.settings }}) }
+func (r *rig) fresh() *Machine {
+	return New(Options{Settings: func() Settings { return r.settings }, CompileRegex: compileTestRegex})
+}
 
 // load replaces the machine by one that is replayed from what is durable.
 func (r *rig) load() {
@@ -80,6 +85,7 @@ func (r *rig) load() {
 // replayed gives a machine that has applied a log.
 func (r *rig) replayed(log []machine.Record) *Machine {
 	m := r.fresh()
+	m.Step(r.now, Topics{r.topics})
 	for _, rec := range log {
 		if err := m.Apply(cloneRecord(rec)); err != nil {
 			r.t.Fatal(err)

@@ -24,6 +24,10 @@ func showReply(v any) string {
 		return kproto.CodeName(v.ErrorCode)
 	case *kmsg.LeaveGroupResponse:
 		return showLeave(v)
+	case *kmsg.ConsumerGroupHeartbeatResponse:
+		return showBeat(v)
+	case kmsg.ConsumerGroupDescribeResponseGroup:
+		return showConsumers(v)
 	case *kmsg.OffsetCommitResponse:
 		var out []string
 		for _, t := range v.Topics {
@@ -152,7 +156,7 @@ func showRecord(r machine.Record) string {
 	case keyGroupMetadata:
 		return showGroupRecord(r)
 	}
-	return "another record"
+	return showConsumerRecord(r)
 }
 
 func showGroupRecord(r machine.Record) string {

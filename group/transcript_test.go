@@ -68,6 +68,8 @@ type stage struct {
 	*rig
 	actors map[string]*actor
 	lines  []string
+
+	members848 map[string]*member848
 }
 
 // actor is a client: what it was last told.
@@ -182,6 +184,9 @@ func (s *stage) event(verb string, args []string) (any, func(any)) {
 	group, args := "", args
 	if len(args) > 0 {
 		group, args = args[0], args[1:]
+	}
+	if ev, told, ok := s.consumerEvent(verb, group, args); ok {
+		return ev, told
 	}
 	switch verb {
 	case "join":

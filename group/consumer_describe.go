@@ -1,0 +1,99 @@
+package group
+
+import (
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sluice/kproto"
+)
+
+// typeConsumer is how ListGroups names the groups of the consumer protocol.
+const typeConsumer = "consumer"
+
+// consumerMemberType is how ConsumerGroupDescribe names a member of the consumer protocol.
+const consumerMemberType = 1
+
+func (m *Machine) consumerDescribe(id string) kmsg.ConsumerGroupDescribeResponseGroup {
+	r := kmsg.NewConsumerGroupDescribeResponseGroup()
+	r.Group = id
+	g := m.groups[id]
+	if g == nil || g.consumers == nil {
+		r.ErrorCode = kproto.GroupIDNotFound
+		r.State = string(Dead)
+		return r
+	}
+	members := g.consumers.inOrder()
+	r.State = string(g.consumers.shown())
+	r.Epoch = g.consumers.epoch
+	r.AssignmentEpoch = g.consumers.assigned
+	r.AssignorName = preferredAssignor(members)
+	for _, c := range members {
+		r.Members = append(r.Members, m.describeConsumer(c))
+	}
+	return r
+}
+
+func (m *Machine) describeConsumer(c *consumerMember) kmsg.ConsumerGroupDescribeResponseGroupMember {
+	d := kmsg.NewConsumerGroupDescribeResponseGroupMember()
+	d.MemberID = c.id
+	d.InstanceID = c.instance
+	d.RackID = c.rack
+	d.MemberEpoch = c.epoch
+	d.ClientID = c.client.ID
+	d.ClientHost = c.client.Host
+	d.SubscribedTopics = c.topics
+	d.SubscribedTopicRegex = nullable(c.pattern)
+	d.Assignment = m.describeAssignment(c.given)
+	d.TargetAssignment = m.describeAssignment(c.target)
+	d.MemberType = consumerMemberType
+	return d
+}
+
+// describeAssignment leaves out topics that are deleted.
+func (m *Machine) describeAssignment(s partitionSet) (a kmsg.Assignment) {
+	s.byTopic(func(id kproto.TopicID, partitions []int32) {
+		if name, ok := m.topicNames[id]; ok {
+			a.TopicPartitions = append(a.TopicPartitions, kmsg.AssignmentTopicPartition{TopicID: id, Topic: name, Partitions: partitions})
+		}
+	})
+	return a
+}
+
+// commitMemberEpoch is the version of OffsetCommit from which on its generation is a member epoch.
+const commitMemberEpoch = 9
+
+// checkConsumerCommit tells whether a client may commit to a group of the consumer protocol. Without a member epoch it may while
+// nobody is a member.
+func (g *group) checkConsumerCommit(r *kmsg.OffsetCommitRequest) int16 {
+	c := g.consumers.members[r.MemberID]
+	switch {
+	case r.Generation < 0 && len(g.consumers.members) == 0:
+		return kproto.NoError
+	case c == nil:
+		return kproto.UnknownMemberID
+	case r.Version < commitMemberEpoch:
+		return kproto.UnsupportedVersion
+	case r.Generation != c.epoch:
+		return kproto.StaleMemberEpoch
+	}
+	return kproto.NoError
+}
+
+// checkConsumerFetch tells whether a client that may say who it is may fetch offsets.
+func (g *group) checkConsumerFetch(r FetchOffsets) int16 {
+	if r.MemberID == "" && r.MemberEpoch < 0 {
+		return kproto.NoError
+	}
+	c := g.consumers.members[r.MemberID]
+	switch {
+	case c == nil:
+		return kproto.UnknownMemberID
+	case r.MemberEpoch != c.epoch:
+		return kproto.StaleMemberEpoch
+	}
+	return kproto.NoError
+}
+
+// hasMembers tells whether somebody is in the group, in either protocol.
+func (g *group) hasMembers() bool {
+	return g.state != Empty || g.consumers != nil && len(g.consumers.members) > 0
+}

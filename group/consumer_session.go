@@ -1,0 +1,107 @@
+package group
+
+import (
+	"maps"
+	"slices"
+)
+
+// consumerSession is the soft state of a member of the consumer protocol: the time in which it must be heard of, and the
+// time it has to give partitions back.
+type consumerSession struct {
+	g     *group
+	id    string
+	alive timer
+	// revoke runs while the member is revoking.
+	revoke revokeTimer
+}
+
+type revokeTimer struct {
+	timer
+	s *consumerSession
+}
+
+// ring implements ringer: the member was not heard of.
+func (s *consumerSession) ring(m *Machine) { m.fence(s) }
+
+// ring implements ringer: the member is alive, and has not given back in time what others wait for.
+func (r *revokeTimer) ring(m *Machine) { m.fence(r.s) }
+
+// fence ends a membership that the member did not end. It will be told when it is heard of again.
+func (m *Machine) fence(s *consumerSession) {
+	m.expelConsumer(m.draft(s.g), s.id)
+	m.written += 3 * (6 + len(s.g.id) + len(s.id)) // its tombstones, which leave at the end of the step
+}
+
+func (m *Machine) expelConsumer(d *consumerDraft, id string) {
+	d.remove(id)
+	m.endSession(d.g, id)
+}
+
+func (m *Machine) endSession(g *group, id string) {
+	if s := g.sessions[id]; s != nil {
+		m.stop(&s.alive)
+		m.stop(&s.revoke.timer)
+		delete(g.sessions, id)
+	}
+}
+
+// touchConsumer starts a member's session anew, and its time to revoke if it has just been told to.
+func (m *Machine) touchConsumer(g *group, c *consumerMember, revokes bool) {
+	s := g.sessions[c.id]
+	if s == nil {
+		s = &consumerSession{g: g, id: c.id}
+		s.revoke.s = s
+		if g.sessions == nil {
+			g.sessions = map[string]*consumerSession{}
+		}
+		g.sessions[c.id] = s
+	}
+	m.start(&s.alive, m.settings.ConsumerSessionTimeout, s)
+	switch {
+	case c.state != memberRevoking:
+		m.stop(&s.revoke.timer)
+	case revokes:
+		m.start(&s.revoke.timer, c.rebalance, &s.revoke)
+	}
+}
+
+// reviveConsumers begins the members' sessions after a replay. They keep their epochs and what they have.
+func (m *Machine) reviveConsumers(g *group) {
+	for _, id := range slices.Sorted(maps.Keys(g.consumers.members)) {
+		m.touchConsumer(g, g.consumers.members[id], true)
+	}
+	if len(g.consumers.members) > 0 {
+		m.tellConsumerOwnership(&consumerDraft{g: g, base: g.consumers})
+	}
+}
+
+// tellConsumerOwnership gives the order that says who holds what.
+func (m *Machine) tellConsumerOwnership(d *consumerDraft) {
+	o := Ownership{Group: d.g.id}
+	for _, c := range d.members() {
+		held := m.named(c.held())
+		if len(held) == 0 {
+			continue
+		}
+		owner := Owner{MemberID: c.id, Client: c.client, Epoch: c.epoch, Partitions: held}
+		if c.rack != nil {
+			owner.RackID = *c.rack
+		}
+		o.Members = append(o.Members, owner)
+	}
+	if len(o.Members) > 0 || d.g.owned {
+		m.order(o)
+	}
+	d.g.owned = len(o.Members) > 0
+}
+
+// named gives the partitions by name of their topics; those of deleted topics are left out.
+func (m *Machine) named(s partitionSet) map[string][]int32 {
+	out := map[string][]int32{}
+	for _, p := range s {
+		if name, ok := m.topicNames[p.topic]; ok {
+			out[name] = append(out[name], p.partition)
+		}
+	}
+	return out
+}
