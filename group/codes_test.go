@@ -3,7 +3,6 @@ package group
 import (
 	"strings"
 	"testing"
-
 )
 
 // Who and what each scene below begins with.
