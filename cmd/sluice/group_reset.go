@@ -20,14 +20,14 @@ type groupResetCmd struct {
 	topicFlags  `embed:""`
 
 	Group      string       `arg:"" help:"Name of the group. Its members must have stopped."`
-	ToEarliest bool         `xor:"to" required:"" help:"To the first record of each partition."`
-	ToLatest   bool         `xor:"to" required:"" help:"To the end: nothing written so far will be read."`
-	ToCurrent  bool         `xor:"to" required:"" help:"To the offset that it has, or the end if it has none; with -o csv this is a backup."`
-	ToOffset   *int64       `xor:"to" required:"" placeholder:"N" help:"To this offset."`
-	ToDatetime *instant     `xor:"to" required:"" placeholder:"TIME" help:"To the first record of this time or later: 2026-01-02T15:04:05Z or milliseconds since 1970."`
-	ByDuration *isoDuration `xor:"to" required:"" placeholder:"AGE" help:"To the first record that is not older: P1DT2H (ISO 8601) or 26h."`
-	ShiftBy    *int64       `xor:"to" required:"" placeholder:"N" help:"Forward by N offsets, or back by -N."`
-	FromFile   csvFile      `xor:"to" required:"" placeholder:"FILE" help:"To the offsets in a CSV file of lines topic,partition,offset."`
+	ToEarliest bool         `xor:"to" help:"To the first record of each partition."`
+	ToLatest   bool         `xor:"to" help:"To the end: nothing written so far will be read."`
+	ToCurrent  bool         `xor:"to" help:"To the offset that it has, or the end if it has none; with -o csv this is a backup."`
+	ToOffset   *int64       `xor:"to" placeholder:"N" help:"To this offset."`
+	ToDatetime *instant     `xor:"to" placeholder:"TIME" help:"To the first record of this time or later: 2026-01-02T15:04:05Z or milliseconds since 1970."`
+	ByDuration *isoDuration `xor:"to" placeholder:"AGE" help:"To the first record that is not older: P1DT2H (ISO 8601) or 26h."`
+	ShiftBy    *int64       `xor:"to" placeholder:"N" help:"Forward by N offsets, or back by -N."`
+	FromFile   csvFile      `xor:"to" placeholder:"FILE" help:"To the offsets in a CSV file of lines topic,partition,offset."`
 	DryRun     bool         `xor:"run" help:"Show the offsets before and after, and change nothing. This is the default, as with kafka-consumer-groups."`
 	Execute    bool         `xor:"run" help:"Commit the offsets."`
 	Output     string       `short:"o" enum:"table,json,csv" default:"table" env:"SLUICE_OUTPUT" placeholder:"table|json|csv" help:"How to print: table, json, or csv, which --from-file reads."`
@@ -39,6 +39,9 @@ func (c *groupResetCmd) Validate() error {
 		return errors.New("--to-offset must not be negative")
 	}
 	if c.FromFile.name == "" {
+		if _, ok := c.target(); !ok {
+			return errors.New("say where to: --to-earliest, --to-latest, --to-current, --to-offset N, --to-datetime TIME, --by-duration AGE, --shift-by N or --from-file FILE")
+		}
 		return c.check()
 	}
 	if len(c.Topic) > 0 || c.AllTopics {
@@ -106,7 +109,7 @@ func (c *groupResetCmd) plan(ctx context.Context, s *streams, admin *kadm.Client
 	if err != nil {
 		return nil, err
 	}
-	target := c.target()
+	target, _ := c.target()
 	all, err := resetBounds(ctx, admin, wanted.Topics(), target)
 	if err != nil {
 		return nil, explain("group "+c.Group, err, "")
@@ -114,29 +117,37 @@ func (c *groupResetCmd) plan(ctx context.Context, s *streams, admin *kadm.Client
 	var resets []offsetReset
 	for _, t := range wanted.Sorted() {
 		for _, p := range t.Partitions {
-			id := partition{t.Topic, p}
-			b, ok := all[id]
-			if !ok {
-				return nil, fmt.Errorf("topic %s has no partition %d\n`sluice topic describe %s` shows those it has", t.Topic, p, t.Topic)
-			}
 			r := offsetReset{Topic: t.Topic, Partition: p}
 			if o, ok := committed.Lookup(t.Topic, p); ok {
 				r.Before = &o.At
 			}
+			id := partition{t.Topic, p}
 			if offset, ok := c.FromFile.offsets[id]; ok {
 				target = resetTarget{toOffset, offset}
 			}
-			asked, err := target.offset(b, r.Before)
-			if err != nil {
-				return nil, fmt.Errorf("partition %d of topic %s: %w", p, t.Topic, err)
+			b, ok := all[id]
+			if !ok {
+				return nil, fmt.Errorf("topic %s has no partition %d\n`sluice topic list` shows the topics and their partitions", t.Topic, p)
 			}
-			if r.After = min(max(asked, b.start), b.end); r.After != asked {
-				fmt.Fprintf(s.err, "offset %d of partition %d of topic %s is not in the log: it becomes %d\n", asked, p, t.Topic, r.After)
+			if err := r.aim(target, b, s.err); err != nil {
+				return nil, err
 			}
 			resets = append(resets, r)
 		}
 	}
 	return resets, nil
+}
+
+// aim sets After. An offset that is not in the log becomes the nearest that is, and w is told.
+func (r *offsetReset) aim(target resetTarget, b bounds, w io.Writer) error {
+	asked, err := target.offset(b, r.Before)
+	if err != nil {
+		return fmt.Errorf("partition %d of topic %s: %w", r.Partition, r.Topic, err)
+	}
+	if r.After = min(max(asked, b.start), b.end); r.After != asked {
+		fmt.Fprintf(w, "offset %d of partition %d of topic %s is not in the log: it becomes %d\n", asked, r.Partition, r.Topic, r.After)
+	}
+	return nil
 }
 
 // wanted chooses the partitions.
@@ -154,102 +165,25 @@ func (c *groupResetCmd) wanted(ctx context.Context, admin *kadm.Client, committe
 	return c.existing(ctx, admin)
 }
 
-// target is what the flags say. A file has one for each partition.
-func (c *groupResetCmd) target() resetTarget {
+// target is what the flags say, if they say it for all partitions alike.
+func (c *groupResetCmd) target() (target resetTarget, ok bool) {
 	switch {
+	case c.ToEarliest:
+		return resetTarget{kind: toEarliest}, true
 	case c.ToLatest:
-		return resetTarget{kind: toLatest}
+		return resetTarget{kind: toLatest}, true
 	case c.ToCurrent:
-		return resetTarget{kind: toCurrent}
+		return resetTarget{kind: toCurrent}, true
 	case c.ToOffset != nil:
-		return resetTarget{toOffset, *c.ToOffset}
+		return resetTarget{toOffset, *c.ToOffset}, true
 	case c.ToDatetime != nil:
-		return resetTarget{toTime, c.ToDatetime.millis}
+		return resetTarget{toTime, c.ToDatetime.millis}, true
 	case c.ByDuration != nil:
-		return resetTarget{toTime, max(0, time.Now().Add(-c.ByDuration.Duration).UnixMilli())}
+		return resetTarget{toTime, max(0, time.Now().Add(-c.ByDuration.Duration).UnixMilli())}, true
 	case c.ShiftBy != nil:
-		return resetTarget{shiftBy, *c.ShiftBy}
+		return resetTarget{shiftBy, *c.ShiftBy}, true
 	}
-	return resetTarget{kind: toEarliest}
-}
-
-// resetBounds lists the offsets of topics that a target stands on.
-func resetBounds(ctx context.Context, admin *kadm.Client, topics []string, target resetTarget) (map[partition]bounds, error) {
-	starts, ends, err := logBounds(ctx, admin, topics)
-	if err != nil {
-		return nil, err
-	}
-	times := kadm.ListedOffsets{}
-	if target.kind == toTime {
-		if times, err = admin.ListOffsetsAfterMilli(ctx, target.n, topics...); err != nil {
-			return nil, err
-		}
-	}
-	all := map[partition]bounds{}
-	for topic, partitions := range ends {
-		for p, end := range partitions {
-			if p < 0 { // stands for a topic that does not exist
-				continue
-			}
-			start, at := starts[topic][p], times[topic][p]
-			if err := errors.Join(start.Err, end.Err, at.Err); err != nil {
-				return nil, err
-			}
-			all[partition{topic, p}] = bounds{start: start.Offset, end: end.Offset, atTime: at.Offset}
-		}
-	}
-	return all, nil
-}
-
-// resetTarget is where the offset of a partition goes.
-type resetTarget struct {
-	kind resetKind
-	n    int64 // an offset, a number of offsets, or milliseconds since 1970, by kind
-}
-
-type resetKind int
-
-const (
-	toEarliest resetKind = iota
-	toLatest
-	toCurrent
-	toOffset // to offset n
-	toTime   // to the first record whose timestamp is n or later, or the end
-	shiftBy  // by n offsets
-)
-
-var errNothingToShift = errors.New("the group has no offset there that could be shifted: use another target, such as --to-earliest")
-
-// offset works out where a partition goes, before it is brought into the log's bounds.
-func (t resetTarget) offset(b bounds, current *int64) (int64, error) {
-	switch t.kind {
-	case toLatest:
-		return b.end, nil
-	case toCurrent:
-		if current == nil {
-			return b.end, nil
-		}
-		return *current, nil
-	case toOffset:
-		return t.n, nil
-	case toTime:
-		return b.atTime, nil
-	case shiftBy:
-		if current == nil {
-			return 0, errNothingToShift
-		}
-		return shifted(*current, t.n), nil
-	}
-	return b.start, nil
-}
-
-// shifted adds n to an offset, and stays where it can be told from an overflow.
-func shifted(offset, n int64) int64 {
-	const most = 1<<63 - 1
-	if n > 0 && offset > most-n {
-		return most
-	}
-	return offset + n // offsets are not negative, so that this cannot fall below the least
+	return resetTarget{}, false
 }
 
 // commitResets commits, and tells of each partition that could not be.

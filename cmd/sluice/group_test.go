@@ -152,6 +152,10 @@ func TestGroupDeleteOffsets(t *testing.T) {
 
 func TestGroupErrorsSayWhatToDo(t *testing.T) {
 	startGroup(t)
+	file := filepath.Join(t.TempDir(), "offsets.csv")
+	if err := os.WriteFile(file, []byte("t,0,2\ngone,3,2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	tests := map[string]struct {
 		args string
 		want string
@@ -161,6 +165,7 @@ func TestGroupErrorsSayWhatToDo(t *testing.T) {
 		"reset of no topic":      {"reset-offsets g --topic nothing --to-latest", "sluice topic list"},
 		"reset of no partition":  {"reset-offsets g --topic t:7 --to-latest", "no partition 7"},
 		"reset all of none":      {"reset-offsets new --all-topics --to-latest", "has no offsets"},
+		"reset from a bad file":  {"reset-offsets g --from-file " + file, "topic gone has no partition 3"},
 		"shift nothing":          {"reset-offsets g --topic t:1 --shift-by 1", "no offset there"},
 		"delete no topic's":      {"delete-offsets g --topic nothing", "no offsets for topic nothing"},
 		"delete what is not":     {"delete-offsets g --topic t:1", "no offset for partition 1"},
