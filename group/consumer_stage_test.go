@@ -109,6 +109,12 @@ func (s *stage) beat(group string, args []string) (any, func(any)) {
 			q.ServerAssignor = &value
 		case "rebalance":
 			q.RebalanceTimeoutMillis = int32(s.duration(value).Milliseconds())
+		case "claims":
+			topic, parts := s.topicPartitions(value)
+			a.owns = nil
+			for _, p := range parts {
+				a.owns = append(a.owns, topicPartition{testTopicID(topic), p})
+			}
 		case "keep", "silent", "v0":
 		default:
 			s.t.Fatalf("no such argument: %s", arg)

@@ -104,7 +104,7 @@ func checkState(t testing.TB, g *group) {
 		if len(g.members) > 0 || g.phase.place > 0 || g.leader != "" || g.protocol != "" {
 			bad = "is not empty"
 		}
-		if g.recorded == nil && len(g.offsets) == 0 && len(g.pending) == 0 {
+		if g.recorded == nil && g.consumers == nil && len(g.offsets) == 0 && len(g.pending) == 0 {
 			bad = "is nothing"
 		}
 	case PreparingRebalance:
