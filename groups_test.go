@@ -10,6 +10,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // groupTimeout ends a test that would hang; nothing is measured by it.
@@ -26,7 +27,7 @@ type consumer struct {
 	read map[string]int
 }
 
-func join(t *testing.T, addr, group string, balancer kgo.GroupBalancer) *consumer {
+func join(t *testing.T, addr, group string, opts ...kgo.Opt) *consumer {
 	t.Helper()
 	c := &consumer{owns: map[int32]bool{}, read: map[string]int{}, ended: make(chan struct{})}
 	change := func(owns bool) func(context.Context, *kgo.Client, map[string][]int32) {
@@ -43,10 +44,10 @@ func join(t *testing.T, addr, group string, balancer kgo.GroupBalancer) *consume
 		}
 	}
 	var err error
-	c.client, err = kgo.NewClient(kgo.SeedBrokers(addr), kgo.ConsumerGroup(group), kgo.ConsumeTopics("t"), kgo.Balancers(balancer),
+	c.client, err = kgo.NewClient(append(opts, kgo.SeedBrokers(addr), kgo.ConsumerGroup(group), kgo.ConsumeTopics("t"),
 		kgo.OnPartitionsAssigned(change(true)), kgo.OnPartitionsRevoked(change(false)), kgo.OnPartitionsLost(change(false)),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.HeartbeatInterval(100*time.Millisecond), kgo.DisableAutoCommit(),
-		kgo.FetchMaxWait(100*time.Millisecond))
+		kgo.FetchMaxWait(100*time.Millisecond))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,13 +98,18 @@ func until(t *testing.T, what string, ok func() bool) {
 
 // Two members share the partitions, one leaves, the broker starts again, and a new member goes on where they were.
 func TestConsumerGroup(t *testing.T) {
-	for name, balancer := range map[string]kgo.GroupBalancer{"eager": kgo.RangeBalancer(), "cooperative": kgo.CooperativeStickyBalancer()} {
-		t.Run(name, func(t *testing.T) { consumeInGroup(t, balancer) })
+	for name, opts := range map[string][]kgo.Opt{
+		"eager":       {kgo.Balancers(kgo.RangeBalancer())},
+		"cooperative": {kgo.Balancers(kgo.CooperativeStickyBalancer())},
+		"uniform":     {kgo.Balancers(kgo.StickyBalancer()), kgo.ServerSideBalancer()}, // the consumer protocol, KIP-848
+		"range":       {kgo.Balancers(kgo.RangeBalancer()), kgo.ServerSideBalancer()},
+	} {
+		t.Run(name, func(t *testing.T) { consumeInGroup(t, opts...) })
 	}
 }
 
-func consumeInGroup(t *testing.T, balancer kgo.GroupBalancer) {
-	o := Options{DataDir: filepath.Join(t.TempDir(), "data"), Settings: map[string]string{"num.partitions": "4"}}
+func consumeInGroup(t *testing.T, opts ...kgo.Opt) {
+	o := Options{DataDir: filepath.Join(t.TempDir(), "data"), Settings: map[string]string{"num.partitions": "4", "group.consumer.heartbeat.interval.ms": "500"}}
 	b, err := Start(o)
 	if err != nil {
 		t.Fatal(err)
@@ -112,9 +118,9 @@ func consumeInGroup(t *testing.T, balancer kgo.GroupBalancer) {
 	o.Listen = b.Addr()
 	produceValues(t, b, 0, 100)
 
-	first := join(t, b.Addr(), "g", balancer)
+	first := join(t, b.Addr(), "g", opts...)
 	until(t, "the first member owns all and reads all", func() bool { return first.owned() == 4 && first.values() == 100 })
-	second := join(t, b.Addr(), "g", balancer)
+	second := join(t, b.Addr(), "g", opts...)
 	until(t, "they share", func() bool { return first.owned() == 2 && second.owned() == 2 })
 	produceValues(t, b, 100, 200)
 	until(t, "they read all", func() bool { return first.values()+second.values() >= 200 })
@@ -135,7 +141,7 @@ func consumeInGroup(t *testing.T, balancer kgo.GroupBalancer) {
 	}
 	first.close()
 
-	third := join(t, b.Addr(), "g", balancer)
+	third := join(t, b.Addr(), "g", opts...)
 	defer third.close()
 	until(t, "a new member owns all", func() bool { return third.owned() == 4 })
 	produceValues(t, b, 300, 310)
@@ -168,9 +174,29 @@ func describeGroup(t *testing.T, b *Broker) string {
 		t.Fatal(err)
 	}
 	g := groups["g"]
+	if g.State == "Dead" { // to the classic protocol
+		return describeConsumers(t, b)
+	}
 	text := g.State
 	for _, m := range g.Members {
 		text += " " + m.MemberID
+	}
+	return text
+}
+
+// describeConsumers is describeGroup for a group of the consumer protocol.
+func describeConsumers(t *testing.T, b *Broker) string {
+	t.Helper()
+	q := kmsg.NewPtrConsumerGroupDescribeRequest()
+	q.Groups = []string{"g"}
+	resp, err := q.RequestWith(context.Background(), client(t, b))
+	if err != nil || resp.Groups[0].ErrorCode != 0 {
+		t.Fatalf("%v, %+v", err, resp)
+	}
+	g := resp.Groups[0]
+	text := fmt.Sprint(g.State, " ", g.Epoch, " by ", g.AssignorName)
+	for _, m := range g.Members {
+		text += fmt.Sprint(" ", m.MemberID, " in ", m.MemberEpoch)
 	}
 	return text
 }

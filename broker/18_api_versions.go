@@ -16,12 +16,13 @@ var softwareName = regexp.MustCompile(`^[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9]
 
 // apiVersions answers ApiVersions, v0-4: one entry for each row of the table.
 //
-// No feature is finalized: transaction.version and group.version are promises that steer clients (KIP-584, KIP-890,
-// KIP-848), and come with the transactions and groups they speak of.
+// group.version 1 is finalized (KIP-584): groups of the consumer protocol are served (KIP-848). transaction.version is not:
+// it is a promise that steers clients (KIP-890), and comes with the transactions it speaks of.
 //
 //	v1  throttle time
 //	v3  client software name and version (KIP-511): refused with INVALID_REQUEST when they cannot be a metric's label
-//	v4  fixes the smallest version of a supported feature, of which there is none
+//	v3  also the features; supported ones from version 0 on are left out, for clients refuse them in this version
+//	v4  all supported features
 func (b *Broker) apiVersions(c *call, q *kmsg.ApiVersionsRequest) {
 	resp := kmsg.NewPtrApiVersionsResponse()
 	if c.Version >= 3 && !(softwareName.MatchString(q.ClientSoftwareName) && softwareName.MatchString(q.ClientSoftwareVersion)) {
@@ -33,7 +34,28 @@ func (b *Broker) apiVersions(c *call, q *kmsg.ApiVersionsRequest) {
 	for i, r := range table {
 		resp.ApiKeys[i] = r.apiKey()
 	}
+	if c.Version >= suppressedFeatures {
+		addFeatures(c.Version, resp)
+	}
 	c.answer(resp)
+}
+
+// suppressedFeatures is the version of ApiVersions that first tells features, and not those supported from version 0 on.
+const suppressedFeatures = 3
+
+// groupVersion is the feature that stands for KIP-848 in version 1.
+const groupVersion = "group.version"
+
+func addFeatures(version int16, resp *kmsg.ApiVersionsResponse) {
+	if version > suppressedFeatures {
+		f := kmsg.NewApiVersionsResponseSupportedFeature()
+		f.Name, f.MinVersion, f.MaxVersion = groupVersion, 0, 1
+		resp.SupportedFeatures = append(resp.SupportedFeatures, f)
+	}
+	f := kmsg.NewApiVersionsResponseFinalizedFeature()
+	f.Name, f.MinVersionLevel, f.MaxVersionLevel = groupVersion, 1, 1
+	resp.FinalizedFeatures = append(resp.FinalizedFeatures, f)
+	resp.FinalizedFeaturesEpoch = 0 // they never change while a broker runs
 }
 
 func (r *row) apiKey() kmsg.ApiVersionsResponseApiKey {

@@ -3,7 +3,6 @@ package broker
 import (
 	"fmt"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -237,17 +236,7 @@ func TestStopWhileJoining(t *testing.T) {
 	}
 }
 
-// The rows of the consumer protocol wait for it; the way there is tested.
 func TestConsumerGroupRequests(t *testing.T) {
-	before := table
-	t.Cleanup(func() { table, byKey[68], byKey[69] = before, nil, nil }) // after the broker has stopped
-	for _, r := range []row{
-		{key: 68, name: "ConsumerGroupHeartbeat", max: 1, handle: typed((*Broker).consumerGroupHeartbeat)},
-		{key: 69, name: "ConsumerGroupDescribe", max: 1, handle: typed((*Broker).consumerGroupDescribe)},
-	} {
-		table = append(slices.Clip(table), r)
-		byKey[r.key] = &r
-	}
 	n := startNode(t, nil)
 	q := kmsg.NewPtrConsumerGroupHeartbeatRequest()
 	if resp := do[*kmsg.ConsumerGroupHeartbeatResponse](n.dial(), q, 1); resp.ErrorCode != 24 {

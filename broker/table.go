@@ -67,6 +67,8 @@ func rows() []row {
 		{44, "IncrementalAlterConfigs", 0, 1, 0, classRequest, "ALTER_CONFIGS Topic, Cluster or Group", typed((*Broker).incrementalAlterConfigs)},
 		{47, "OffsetDelete", 0, 0, 0, classRequest, "DELETE Group; READ Topic", typed((*Broker).offsetDelete)},
 		{60, "DescribeCluster", 0, 2, 0, classRequest, "none; DESCRIBE Cluster for authorized operations", typed((*Broker).describeCluster)},
+		{68, "ConsumerGroupHeartbeat", 0, 1, 0, classRequest, "READ Group; DESCRIBE Topic to subscribe", typed((*Broker).consumerGroupHeartbeat)},
+		{69, "ConsumerGroupDescribe", 0, 1, 0, classRequest, "DESCRIBE Group; topics that may not be described are left out", typed((*Broker).consumerGroupDescribe)},
 		{74, "ListConfigResources", 0, 1, 0, classRequest, "DESCRIBE_CONFIGS Cluster", typed((*Broker).listConfigResources)},
 		{75, "DescribeTopicPartitions", 0, 0, 0, classRequest, "DESCRIBE Topic", typed((*Broker).describeTopicPartitions)},
 	}
