@@ -171,7 +171,7 @@ func outOfGroup(err error) bool {
 }
 
 func (m *membership) warn(what string, err error) {
-	fmt.Fprintf(m.s.err, "%v; %s\n", explain("group "+m.cmd.Group, err, ""), what)
+	fmt.Fprintf(m.s.err, "sluice: %v; %s\n", explain("group "+m.cmd.Group, err, ""), what)
 }
 
 // print prints the records of a poll, up to the count, and returns them.

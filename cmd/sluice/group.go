@@ -81,7 +81,7 @@ func (c *groupListCmd) Run(ctx context.Context, s *streams) error {
 	groups := []groupListing{}
 	for _, l := range listed.Sorted() {
 		g := groupListing{Group: l.Group, State: l.State, Type: l.GroupType, ProtocolType: l.ProtocolType}
-		if d, ok := described[l.Group]; ok {
+		if d, ok := described[l.Group]; ok && d.State != stateDead { // ended meanwhile, or of a type that is not described
 			members := len(d.Members)
 			g.Members = &members
 		}

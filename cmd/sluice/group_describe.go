@@ -104,7 +104,7 @@ func describeMembers(ctx context.Context, admin *kadm.Client, names []string) (m
 	}
 	for name, g := range described {
 		if g.Err != nil && !errors.Is(g.Err, kerr.GroupIDNotFound) {
-			return nil, fmt.Errorf("group %s: %w", name, g.Err)
+			return nil, explain("group "+name, g.Err, g.ErrMessage)
 		}
 		all[name] = describeClassic(g)
 	}

@@ -150,9 +150,14 @@ func addLagTimes(ctx context.Context, client *kgo.Client, groups []groupDescript
 // recordTimes reads the timestamps of the records at the given offsets. What cannot be read before ctx ends is missing.
 func recordTimes(ctx context.Context, client *kgo.Client, at map[partition]int64) map[partition]time.Time {
 	times := map[partition]time.Time{}
+	starts := map[string]map[int32]kgo.Offset{}
 	for p, offset := range at {
-		client.AddConsumePartitions(map[string]map[int32]kgo.Offset{p.topic: {p.number: kgo.NewOffset().At(offset)}})
+		if starts[p.topic] == nil {
+			starts[p.topic] = map[int32]kgo.Offset{}
+		}
+		starts[p.topic][p.number] = kgo.NewOffset().At(offset)
 	}
+	client.AddConsumePartitions(starts)
 	for left := len(at); left > 0; {
 		fetches := client.PollFetches(ctx)
 		if ctx.Err() != nil {
