@@ -153,6 +153,6 @@ func TestPowerCutsInRandomLives(t *testing.T) {
 		}
 	}
 	spent := time.Since(begin)
-	t.Logf("seeds %d to %d: %d points under %d names, %d images, %d more inside recoveries, %.0f a second",
-		first, first+uint64(lives)-1, sum(points), len(points), images, nested, float64(images+nested)/spent.Seconds())
+	t.Logf("seeds %d to %d: %d points under %d names, %d images, of which %d inside recoveries, %.0f a second",
+		first, first+uint64(lives)-1, sum(points), len(points), images+nested, nested, float64(images+nested)/spent.Seconds())
 }

@@ -1,6 +1,7 @@
 package log
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -67,13 +68,18 @@ func (l *Log) openFiles() error {
 
 // dropBelowStart finishes what a crash left of AdvanceStart.
 func (l *Log) dropBelowStart(bases []int64) []int64 {
-	for len(bases) > 1 && bases[1] <= l.start {
-		if err := l.removeFiles(newSegment(l.dir.fs, l.path(), bases[0])); err != nil {
-			l.warn("segment below the log start remains", err)
-		}
-		bases = bases[1:]
+	var failed error
+	n := 0
+	for ; n+1 < len(bases) && bases[n+1] <= l.start; n++ {
+		failed = cmp.Or(failed, l.removeFiles(newSegment(l.dir.fs, l.path(), bases[n])))
 	}
-	return bases
+	if n > 0 {
+		failed = cmp.Or(failed, l.dir.fs.SyncDir(l.path()))
+	}
+	if failed != nil {
+		l.warn("segments below the log start remain", failed)
+	}
+	return bases[n:]
 }
 
 // missingFront decides about segments that begin above the log's start. A start that moved is durable before a segment below it goes, so this
