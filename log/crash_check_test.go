@@ -221,7 +221,7 @@ func (p *partPromise) verifyPromises(o Offsets, batches []kproto.Batch, ids []in
 		}
 		return nil
 	}
-	if !p.part.strict() && !killed {
+	if !p.part.strict() && (!killed || p.dropped) {
 		if o.End < p.durable {
 			return fmt.Errorf("durable to %d, and the log ends at %d", p.durable, o.End)
 		}

@@ -363,6 +363,7 @@ type partPromise struct {
 	start      int64
 	durable    int64
 	dying, old bool // old: Delete has returned
+	dropped    bool // a sync failed: what the page cache shows, no image of the disk has
 }
 
 func (w *world) promises() promises {
@@ -371,6 +372,7 @@ func (w *world) promises() promises {
 	ps := promises{closed: w.closed, epoch: w.epoch}
 	for _, p := range w.parts {
 		pp := partPromise{part: p, acked: p.acked, gone: p.gone, seen: p.seen, start: p.start, durable: p.durable, dying: p.dying, old: p.dead}
+		pp.dropped = w.in.Fired() > 0
 		for _, a := range p.acked {
 			pp.bases = append(pp.bases, a.base)
 		}
