@@ -8,9 +8,21 @@
 //	1 | group | topic | partition        offset, leader epoch, metadata, commit time      deleted, or expired
 //	2 | group                            generation, protocol, leader, members with       the group is deleted, or empty
 //	                                     subscription and assignment                      and without offsets
-//	3 to 8, 16                           KIP-848's, passed over here
+//	3 | group                            consumer protocol: group epoch, topics' hash     the group is deleted, or empty
+//	                                                                                      and without offsets
+//	5 | group | member                   what the member says: subscription, timeout,     the member leaves, or is fenced
+//	                                     client, instance
+//	6 | group                            epoch of the target assignment                   as 3
+//	7 | group | member                   what the member is to have                       as 5
+//	8 | group | member                   member epoch, what the member has, what it is    as 5
+//	                                     to give back
+//	4, 16                                Kafka's notes about topics, passed over: what they say is worked out again
 //
-// Hard state is what those records say: the offsets of each group and the newest generation that was recorded. Soft state is
+// A group is of one of two protocols. In the classic one the members assign among themselves, and much of what follows is about it; the
+// consumer protocol, in which the group assigns (KIP-848), is explained in consumer.go.
+//
+// Hard state is what those records say: the offsets of each group, the newest generation that was recorded, the members
+// of the consumer protocol with their epochs. Soft state is
 // everything that a client can bring about again: who waits, the timers, member ids given out, and a rebalance until its
 // leader's assignment is recorded. A replay therefore finds a group as its last recorded generation left it.
 //
