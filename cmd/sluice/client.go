@@ -77,13 +77,14 @@ var errInterrupted = errors.New("interrupted")
 
 // advice is what to do next about the broker errors that a user meets in daily work.
 var advice = map[*kerr.Error]string{
-	kerr.UnknownTopicOrPartition: "`sluice topic list` shows the topics; `sluice topic create` makes one.",
-	kerr.TopicAlreadyExists:      "With --if-not-exists that is no error.",
-	kerr.MessageTooLarge:         "`sluice topic alter TOPIC --set max.message.bytes=N` raises the topic's limit.",
-	kerr.GroupIDNotFound:         "`sluice group list` shows the groups.",
-	kerr.NonEmptyGroup:           "Stop its members first; `sluice group describe GROUP` shows them.",
-	kerr.GroupSubscribedToTopic:  "Stop its members first; `sluice group describe GROUP` shows them.",
-	kerr.OffsetOutOfRange:        "`sluice topic describe TOPIC` shows the first and last offset.",
+	kerr.UnknownTopicOrPartition:   "`sluice topic list` shows the topics; `sluice topic create` makes one.",
+	kerr.TopicAlreadyExists:        "With --if-not-exists that is no error.",
+	kerr.MessageTooLarge:           "`sluice topic alter TOPIC --set max.message.bytes=N` raises the topic's limit.",
+	kerr.GroupIDNotFound:           "`sluice group list` shows the groups.",
+	kerr.NonEmptyGroup:             "Stop its members first; `sluice group describe GROUP` shows them.",
+	kerr.GroupSubscribedToTopic:    "Stop its members first; `sluice group describe GROUP` shows them.",
+	kerr.InconsistentGroupProtocol: "A group speaks one protocol at a time; `sluice group describe GROUP` shows which, and its members.",
+	kerr.OffsetOutOfRange:          "`sluice topic describe TOPIC` shows the first and last offset.",
 }
 
 // explain turns the error that a broker gave about a subject ("topic orders") into a sentence and advice. detail is the

@@ -15,6 +15,7 @@ type consumeCmd struct {
 
 	Topic     string       `arg:"" help:"Topic to read."`
 	Group     string       `short:"g" placeholder:"GROUP" help:"Read as a member of this consumer group: share the partitions with its other members, begin at its offsets, and commit what was printed."`
+	Protocol  string       `enum:"classic,consumer" default:"classic" placeholder:"PROTOCOL" help:"With --group, the group's protocol: classic, or consumer, the next generation (KIP-848) (default: ${default})."`
 	Partition []int32      `short:"p" placeholder:"N" help:"Read only this partition; may be repeated (default: all)."`
 	From      position     `default:"beginning" placeholder:"WHERE" help:"Where to begin: beginning, end, an offset, or -N for the last N of each partition (default: ${default})."`
 	FromTime  *instant     `placeholder:"TIME" help:"Begin at the first record of this time or later: 2026-01-02T15:04:05Z or milliseconds since 1970."`

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,6 +19,10 @@ const (
 	caughtUpInterval = 250 * time.Millisecond
 	// leaveTimeout bounds the farewell to the group's coordinator. A member that cannot say it is missed after its session timeout.
 	leaveTimeout = 5 * time.Second
+	// staleCommits is how often a commit is tried whose member epoch is behind the group's, staleWait apart: the next heartbeat
+	// brings the new epoch (KIP-848), and takes less than a second while partitions move.
+	staleCommits = 10
+	staleWait    = 100 * time.Millisecond
 )
 
 // checkGroup refuses what contradicts that the group decides which partitions to read and from where.
@@ -78,12 +83,16 @@ func (m *membership) options() []kgo.Opt {
 	if m.cmd.From.kind == fromEnd {
 		reset = kgo.NewOffset().AtEnd()
 	}
-	return []kgo.Opt{
+	opts := []kgo.Opt{
 		kgo.ConsumerGroup(m.cmd.Group), kgo.ConsumeTopics(m.cmd.Topic), kgo.ConsumeResetOffset(reset),
 		kgo.Balancers(kgo.RangeBalancer(), kgo.RoundRobinBalancer(), kgo.CooperativeStickyBalancer()),
 		kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
 		kgo.AdjustFetchOffsetsFn(m.assigned), kgo.OnPartitionsRevoked(m.revoked), kgo.OnPartitionsLost(m.revoked),
 	}
+	if m.cmd.Protocol == "consumer" {
+		opts = append(opts, kgo.ServerSideBalancer()) // the assignor is named after the first balancer
+	}
+	return opts
 }
 
 // assigned notes where reading begins in new partitions, and changes nothing about it.
@@ -167,7 +176,10 @@ func passes(err error) bool {
 
 // outOfGroup tells whether an error says that the group has gone on without this member.
 func outOfGroup(err error) bool {
-	return errors.Is(err, kerr.UnknownMemberID) || errors.Is(err, kerr.IllegalGeneration) || errors.Is(err, kerr.RebalanceInProgress)
+	code, is := errors.AsType[*kerr.Error](err)
+	return is && slices.Contains([]*kerr.Error{
+		kerr.UnknownMemberID, kerr.IllegalGeneration, kerr.RebalanceInProgress, kerr.FencedMemberEpoch, kerr.StaleMemberEpoch,
+	}, code)
 }
 
 func (m *membership) warn(what string, err error) {
@@ -201,6 +213,13 @@ func (m *membership) commit(printed []*kgo.Record) error {
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
 	err := m.client.CommitRecords(ctx, printed...)
+	for range staleCommits - 1 {
+		if !errors.Is(err, kerr.StaleMemberEpoch) {
+			break
+		}
+		time.Sleep(staleWait)
+		err = m.client.CommitRecords(ctx, printed...)
+	}
 	if outOfGroup(err) {
 		m.warn("records that were printed just now will be read again", err)
 		return nil

@@ -157,7 +157,7 @@ func TestBeginningOfAPartition(t *testing.T) {
 }
 
 func TestErrorsOfTheGroupThatPass(t *testing.T) {
-	for _, err := range []error{kerr.IllegalGeneration, kerr.UnknownMemberID, kerr.RebalanceInProgress, kerr.NotCoordinator, errors.New("connection refused")} {
+	for _, err := range []error{kerr.IllegalGeneration, kerr.UnknownMemberID, kerr.RebalanceInProgress, kerr.FencedMemberEpoch, kerr.NotCoordinator, errors.New("connection refused")} {
 		if !passes(err) {
 			t.Errorf("%v does not pass", err)
 		}
@@ -179,14 +179,43 @@ func TestConsumeGroupThatCannotBeJoined(t *testing.T) {
 		return resp, nil, true
 	})
 	r := sluice(t, "", "consume", "t", "-g", "g")
-	if r.code != exitFailed || !strings.Contains(r.err, "group g: ") || !strings.Contains(r.err, "INCONSISTENT_GROUP_PROTOCOL") {
+	if r.code != exitFailed || !strings.Contains(r.err, "group g: ") || !strings.Contains(r.err, "INCONSISTENT_GROUP_PROTOCOL") || !strings.Contains(r.err, "sluice group describe") {
 		t.Errorf("code %d, err %q", r.code, r.err)
 	}
 }
 
 // TestConsumeGroupThatWentOn: a member whose commit comes too late says that the records will come again, and goes on.
 func TestConsumeGroupThatWentOn(t *testing.T) {
-	cluster := startTopic(t)
+	refuseCommit(startTopic(t), kerr.IllegalGeneration)
+	r := sluice(t, "", "consume", "t", "-g", "g", "-e")
+	if r.code != exitOK || !strings.Contains(r.err, "will be read again") || sortedWords(r.out) != everything {
+		t.Errorf("code %d, out %q, err %q", r.code, r.out, r.err)
+	}
+}
+
+// TestConsumeGroupWithAnOldEpochCommitsAgain: a member epoch that is behind only has to catch up.
+func TestConsumeGroupWithAnOldEpochCommitsAgain(t *testing.T) {
+	refuseCommit(startTopic(t), kerr.StaleMemberEpoch)
+	r := sluice(t, "", "consume", "t", "-g", "g", "-e")
+	if r.code != exitOK || r.err != "" || sortedWords(r.out) != everything {
+		t.Errorf("code %d, out %q, err %q", r.code, r.out, r.err)
+	}
+	for _, o := range describeGroup(t).Offsets {
+		if *o.Lag != 0 {
+			t.Errorf("not committed: %+v", o)
+		}
+	}
+}
+
+func TestConsumeGroupThatCannotCommitFails(t *testing.T) {
+	refuseCommit(startTopic(t), kerr.GroupAuthorizationFailed)
+	if r := sluice(t, "", "consume", "t", "-g", "g", "-e"); r.code != exitFailed || !strings.Contains(r.err, "GROUP_AUTHORIZATION_FAILED") {
+		t.Errorf("code %d, err %q", r.code, r.err)
+	}
+}
+
+// refuseCommit has the broker answer the next commit with an error.
+func refuseCommit(cluster *kfake.Cluster, code *kerr.Error) {
 	cluster.ControlKey(int16(kmsg.OffsetCommit), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		resp := req.ResponseKind().(*kmsg.OffsetCommitResponse)
 		for _, rt := range req.(*kmsg.OffsetCommitRequest).Topics {
@@ -194,15 +223,11 @@ func TestConsumeGroupThatWentOn(t *testing.T) {
 			t.Topic, t.TopicID = rt.Topic, rt.TopicID
 			for _, rp := range rt.Partitions {
 				p := kmsg.NewOffsetCommitResponseTopicPartition()
-				p.Partition, p.ErrorCode = rp.Partition, kerr.IllegalGeneration.Code
+				p.Partition, p.ErrorCode = rp.Partition, code.Code
 				t.Partitions = append(t.Partitions, p)
 			}
 			resp.Topics = append(resp.Topics, t)
 		}
 		return resp, nil, true
 	})
-	r := sluice(t, "", "consume", "t", "-g", "g", "-e")
-	if r.code != exitOK || !strings.Contains(r.err, "will be read again") || sortedWords(r.out) != everything {
-		t.Errorf("code %d, out %q, err %q", r.code, r.out, r.err)
-	}
 }

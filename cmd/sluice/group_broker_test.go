@@ -4,11 +4,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	broker "sluice"
 )
 
-// TestGroupsOfThisBroker walks through the life of a group on the broker of this repository; the other tests use franz-go's.
-func TestGroupsOfThisBroker(t *testing.T) {
+// startThisBroker starts the broker of this repository, with a topic t of two partitions; the other tests use franz-go's.
+func startThisBroker(t *testing.T) {
+	t.Helper()
 	b, err := broker.Start(broker.Options{InMemory: true})
 	if err != nil {
 		t.Fatal(err)
@@ -23,13 +26,28 @@ func TestGroupsOfThisBroker(t *testing.T) {
 	for _, p := range []string{"0", "1"} {
 		must(t, "a\nb\nc\n", "produce", "t", "-p", p)
 	}
-	if got := must(t, "", "consume", "t", "-g", "g", "-e"); sortedWords(got) != "a a b b c c" {
-		t.Errorf("read %q", got)
+}
+
+// TestGroupsOfThisBroker walks through the life of a group of each protocol.
+func TestGroupsOfThisBroker(t *testing.T) {
+	for kind, opts := range map[string][]kgo.Opt{"classic": nil, "consumer": {kgo.ServerSideBalancer()}} {
+		t.Run(kind, func(t *testing.T) {
+			startThisBroker(t)
+			if got := must(t, "", "consume", "t", "-g", "g", "--protocol", kind, "-e"); sortedWords(got) != "a a b b c c" {
+				t.Errorf("read %q", got)
+			}
+			must(t, "", "group", "reset-offsets", "g", "--all-topics", "--shift-by", "-2", "--execute")
+			startMember(t, opts...)
+			checkMember(t, kind)
+		})
 	}
-	must(t, "", "group", "reset-offsets", "g", "--all-topics", "--shift-by", "-2", "--execute")
-	startMember(t)
+}
+
+// checkMember looks at group g, which has a member and two records of each partition to read.
+func checkMember(t *testing.T, kind string) {
+	t.Helper()
 	g := describeGroup(t)
-	if g.State != "Stable" || len(g.Members) != 1 || g.Members[0].assignment() != "t:0,1" || *g.Offsets[1].Lag != 2 || *g.Offsets[1].LagSeconds < 0 {
+	if g.State != "Stable" || g.Type != kind || len(g.Members) != 1 || g.Members[0].assignment() != "t:0,1" || *g.Offsets[1].Lag != 2 || *g.Offsets[1].LagSeconds < 0 {
 		t.Errorf("group %+v", g)
 	}
 	for _, args := range []string{"delete g", "reset-offsets g --all-topics --to-latest --execute", "delete-offsets g --topic t:0"} {
@@ -37,13 +55,20 @@ func TestGroupsOfThisBroker(t *testing.T) {
 			t.Errorf("%s with a member: code %d, err %q", args, r.code, r.err)
 		}
 	}
-	if table := must(t, "", "group", "list", "--state", "Stable"); !strings.Contains(table, "g      Stable  classic  consumer  1\n") {
+	if table := must(t, "", "group", "list", "--state", "Stable", "--type", kind); !strings.Contains(table, "Stable  "+kind) || !strings.Contains(table, "consumer  1\n") {
 		t.Errorf("table:\n%s", table)
 	}
-	must(t, "", "group", "reset-offsets", "other", "--topic", "t", "--to-latest", "--execute")
-	must(t, "", "group", "delete-offsets", "other", "--topic", "t:1")
-	must(t, "", "group", "delete", "other")
-	if r := sluice(t, "", "group", "describe", "other"); r.code != exitFailed || !strings.Contains(r.err, "sluice group list") {
+}
+
+func TestDeletionsOnThisBroker(t *testing.T) {
+	startThisBroker(t)
+	must(t, "", "group", "reset-offsets", "g", "--topic", "t", "--to-latest", "--execute")
+	must(t, "", "group", "delete-offsets", "g", "--topic", "t:1")
+	if g := describeGroup(t); len(g.Offsets) != 1 {
+		t.Errorf("group %+v", g)
+	}
+	must(t, "", "group", "delete", "g")
+	if r := sluice(t, "", "group", "describe", "g"); r.code != exitFailed || !strings.Contains(r.err, "sluice group list") {
 		t.Errorf("code %d, err %q", r.code, r.err)
 	}
 }

@@ -28,10 +28,10 @@ func startGroup(t *testing.T) *kfake.Cluster {
 }
 
 // startMember joins group g for topic t, and returns when it has both partitions.
-func startMember(t *testing.T) {
+func startMember(t *testing.T, opts ...kgo.Opt) {
 	t.Helper()
 	assigned := make(chan struct{})
-	client, err := kgo.NewClient(
+	client, err := kgo.NewClient(append(opts,
 		kgo.SeedBrokers(os.Getenv("SLUICE_BOOTSTRAP_SERVER")), kgo.ClientID("reader"), kgo.ConsumerGroup("g"), kgo.ConsumeTopics("t"),
 		kgo.Balancers(kgo.RangeBalancer()), kgo.DisableAutoCommit(),
 		kgo.OnPartitionsAssigned(func(_ context.Context, _ *kgo.Client, got map[string][]int32) {
@@ -39,7 +39,7 @@ func startMember(t *testing.T) {
 				close(assigned)
 			}
 		}),
-	)
+	)...)
 	if err != nil {
 		t.Fatal(err)
 	}
