@@ -236,24 +236,64 @@ func TestStopWhileJoining(t *testing.T) {
 	}
 }
 
-func TestConsumerGroupRequests(t *testing.T) {
+// consumerHeartbeat is a member's heartbeat in the consumer protocol; what is nil has not changed.
+func (c *client) consumerHeartbeat(version int16, q kmsg.ConsumerGroupHeartbeatRequest) *kmsg.ConsumerGroupHeartbeatResponse {
+	c.t.Helper()
+	return do[*kmsg.ConsumerGroupHeartbeatResponse](c, &q, version)
+}
+
+func consumerJoin(groupID, member string, topics ...string) kmsg.ConsumerGroupHeartbeatRequest {
+	q := kmsg.NewConsumerGroupHeartbeatRequest()
+	q.Group, q.MemberID, q.RebalanceTimeoutMillis = groupID, member, 60_000
+	q.SubscribedTopicNames, q.Topics = topics, []kmsg.ConsumerGroupHeartbeatRequestTopic{}
+	return q
+}
+
+// The consumer protocol (KIP-848): a member is given all, also of a topic that is made later; a second one by pattern.
+func TestConsumerProtocol(t *testing.T) {
 	n := startNode(t, nil)
-	q := kmsg.NewPtrConsumerGroupHeartbeatRequest()
-	if resp := do[*kmsg.ConsumerGroupHeartbeatResponse](n.dial(), q, 1); resp.ErrorCode != 24 {
-		t.Errorf("%+v", resp)
+	c := n.dial()
+	t1 := c.create(7, false, createEntry("t1", 2, 1))[0].TopicID
+	if resp := c.consumerHeartbeat(1, consumerJoin("", "m", "t1")); resp.ErrorCode != 24 {
+		t.Errorf("no group: %+v", resp)
 	}
-	q.Group = "g"
-	if resp := do[*kmsg.ConsumerGroupHeartbeatResponse](n.dial(), q, 1); resp.ErrorCode == 0 {
-		t.Errorf("%+v", resp)
+	if resp := c.consumerHeartbeat(0, consumerJoin("v0", "", "t1")); resp.ErrorCode != 0 || deref(resp.MemberID) == "" {
+		t.Errorf("version 0: %+v", resp)
 	}
-	if !n.groups.feeding.Load() {
-		t.Error("the machines are not told of topics")
+	resp := c.consumerHeartbeat(1, consumerJoin("g", "m", "t1", "t2"))
+	if resp.ErrorCode != 0 || resp.MemberEpoch < 1 || resp.Assignment == nil || len(resp.Assignment.Topics) != 1 ||
+		resp.Assignment.Topics[0].TopicID != t1 || len(resp.Assignment.Topics[0].Partitions) != 2 {
+		t.Fatalf("the first heartbeat: %+v", resp)
 	}
-	d := kmsg.NewPtrConsumerGroupDescribeRequest()
-	d.Groups = []string{"g", "g", ""}
-	resp := do[*kmsg.ConsumerGroupDescribeResponse](n.dial(), d, 1)
-	if g := resp.Groups; g[0].ErrorCode != 69 || g[1].ErrorCode != 42 || g[2].ErrorCode != 69 {
-		t.Errorf("%+v", resp)
+	epoch := resp.MemberEpoch
+	t2 := c.create(7, false, createEntry("t2", 1, 1))[0].TopicID
+	waitUntil(t, func() bool {
+		q := kmsg.NewConsumerGroupHeartbeatRequest()
+		q.Group, q.MemberID, q.MemberEpoch, q.RebalanceTimeoutMillis = "g", "m", epoch, -1
+		resp = c.consumerHeartbeat(1, q)
+		epoch = resp.MemberEpoch
+		return resp.Assignment != nil && len(resp.Assignment.Topics) == 2
+	})
+	if resp.Assignment.Topics[0].TopicID != t2 && resp.Assignment.Topics[1].TopicID != t2 {
+		t.Errorf("with the new topic: %+v", resp)
+	}
+	pattern := consumerJoin("h", "p")
+	pattern.SubscribedTopicNames, pattern.SubscribedTopicRegex = nil, kmsg.StringPtr("t.")
+	if resp := c.consumerHeartbeat(1, pattern); resp.ErrorCode != 0 || resp.Assignment == nil || len(resp.Assignment.Topics) != 2 {
+		t.Errorf("by pattern: %+v", resp)
+	}
+	for _, bad := range []string{"t(", strings.Repeat("t", maxSubscriptionRegex+1)} {
+		pattern.MemberID, pattern.SubscribedTopicRegex = "q", &bad
+		if resp := c.consumerHeartbeat(1, pattern); resp.ErrorCode != 128 {
+			t.Errorf("by %.10q: %+v", bad, resp)
+		}
+	}
+	q := kmsg.NewPtrConsumerGroupDescribeRequest()
+	q.Groups, q.IncludeAuthorizedOperations = []string{"g", "nobody", "g"}, true
+	d := do[*kmsg.ConsumerGroupDescribeResponse](c, q, 1).Groups
+	if d[0].ErrorCode != 0 || d[0].State != "Stable" || len(d[0].Members) != 1 || d[0].Members[0].ClientID != "test" || d[0].AuthorizedOperations != groupOperations ||
+		d[1].ErrorCode != 69 || d[2].ErrorCode != 42 {
+		t.Errorf("described: %+v", d)
 	}
 }
 

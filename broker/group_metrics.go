@@ -60,7 +60,7 @@ func (m *groupMetrics) Collect(out chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, n int, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)
 	}
-	for _, state := range []group.State{group.Empty, group.PreparingRebalance, group.CompletingRebalance, group.Stable} {
+	for _, state := range []group.State{group.Empty, group.PreparingRebalance, group.CompletingRebalance, group.Assigning, group.Reconciling, group.Stable} {
 		gauge(m.byState, s.Groups[state], string(state))
 	}
 	gauge(m.members, s.Members)

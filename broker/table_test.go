@@ -94,6 +94,7 @@ func TestVersionsThatClientsLookFor(t *testing.T) {
 	for _, x := range []struct{ key, version int16 }{
 		{0, 3}, {0, 7}, {0, 13}, {1, 4}, {1, 10}, {1, 18}, {2, 1}, {3, 0}, {3, 1}, {3, 6}, {10, 0}, {16, 1}, {18, 0}, {18, 3}, {18, 4},
 		{19, 2}, {20, 1}, {22, 0}, {22, 4}, {23, 2}, {32, 1}, {35, 1}, {37, 0}, {44, 0}, {60, 0}, {68, 1}, {69, 0}, {75, 0},
+		{8, 2}, {9, 1}, {10, 0}, {11, 0}, {11, 1}, {11, 2}, {12, 0}, {13, 0}, {14, 0}, {16, 1}, {47, 0},
 	} {
 		if r := rowOf(x.key); r == nil || x.version < r.min || x.version > r.max {
 			t.Errorf("API %d is not advertised in version %d", x.key, x.version)

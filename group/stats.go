@@ -11,8 +11,13 @@ type Stats struct {
 func (m *Machine) Stats() Stats {
 	s := Stats{Groups: map[State]int{}}
 	for _, g := range m.groups {
-		s.Groups[g.state]++
-		s.Members += len(g.members)
+		if c := g.consumers; c != nil {
+			s.Groups[c.shown()]++
+			s.Members += len(c.members)
+		} else {
+			s.Groups[g.state]++
+			s.Members += len(g.members)
+		}
 		for _, t := range g.offsets {
 			s.Offsets += len(t.partitions)
 		}
