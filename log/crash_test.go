@@ -221,7 +221,7 @@ func TestPowerCuts(t *testing.T) {
 			w := newWorld(t)
 			s := sweepOf(w, sc.name)
 			if testing.Short() {
-				s.Stride, s.Seeds = 5, 1
+				s.Stride, s.Seeds = 13, 0
 			}
 			sc.run(w)
 			s.Cut(w.mem, "the end", 0)
@@ -272,7 +272,7 @@ func TestPowerCutsInRecovery(t *testing.T) {
 		s.Seeds = 2
 		s.Stride, s.Offset = 5, i
 		if testing.Short() {
-			s.Stride, s.Seeds = 23, 0
+			s.Stride, s.Seeds = 47, 0
 		}
 		nested := nestEach(s, 97)
 		sc.run(w)

@@ -20,6 +20,7 @@ type world struct {
 	t     testing.TB
 	mem   *vfs.Mem
 	in    *vfs.Injector
+	gen   uint32 // of its ticket
 	proc  *crashtest.Process
 	dir   *Dir
 	epoch int32
@@ -58,7 +59,8 @@ type try struct {
 	batch  kproto.Batch // as given, without offset and epoch
 	spec   batchSpec
 	base   int64
-	failed bool // answered ErrNotDurable by the process proc
+	gen    uint32 // of its ticket
+	failed bool   // answered ErrNotDurable by the process proc
 	proc   *crashtest.Process
 }
 
@@ -239,9 +241,10 @@ func (p *part) retry(tr *try) (*pending, error) {
 	}
 	x := &pending{p: p, try: tr, a: a, ch: make(chan error, 1)}
 	p.w.mu.Lock()
-	tr.base, tr.failed, tr.proc = a.Base, false, p.w.proc
+	tr.base, tr.failed, tr.proc, tr.gen = a.Base, false, p.w.proc, a.Ticket.gen
 	for _, old := range p.order {
-		if old.failed && old.proc == p.w.proc && !slices.Contains(p.gone, old) {
+		// Of an older generation: this append was accepted after the tail was taken back, not just before the failure was told.
+		if old.failed && old.proc == p.w.proc && old.gen < tr.gen && !slices.Contains(p.gone, old) {
 			p.gone = append(p.gone, old)
 		}
 	}
