@@ -184,11 +184,13 @@ func TestConsumeGroupThatCannotBeJoined(t *testing.T) {
 	}
 }
 
-// TestConsumeGroupThatWentOn: a member whose commit comes too late says that the records will come again, and goes on.
+// TestConsumeGroupThatWentOn: a member whose commit comes too late says that the records will come again, and goes on. It
+// may have joined again and read them itself before it ends.
 func TestConsumeGroupThatWentOn(t *testing.T) {
 	refuseCommit(startTopic(t), kerr.IllegalGeneration)
 	r := sluice(t, "", "consume", "t", "-g", "g", "-e")
-	if r.code != exitOK || !strings.Contains(r.err, "will be read again") || sortedWords(r.out) != everything {
+	seen := slices.Compact(strings.Fields(sortedWords(r.out)))
+	if r.code != exitOK || !strings.Contains(r.err, "will be read again") || strings.Join(seen, " ") != everything {
 		t.Errorf("code %d, out %q, err %q", r.code, r.out, r.err)
 	}
 }
