@@ -108,6 +108,37 @@ func TestConsumerGroup(t *testing.T) {
 	}
 }
 
+// A group moves from the classic to the consumer protocol and back, one member at a time, and reads everything.
+func TestGroupMigration(t *testing.T) {
+	b, err := Start(Options{InMemory: true, Settings: map[string]string{"num.partitions": "4", "group.consumer.heartbeat.interval.ms": "500"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	produceValues(t, b, 0, 100)
+	classic := []kgo.Opt{kgo.Balancers(kgo.CooperativeStickyBalancer())}
+	modern := []kgo.Opt{kgo.Balancers(kgo.StickyBalancer()), kgo.ServerSideBalancer()}
+
+	first := join(t, b.Addr(), "g", classic...)
+	until(t, "the classic member owns all and reads all", func() bool { return first.owned() == 4 && first.values() == 100 })
+	second := join(t, b.Addr(), "g", modern...)
+	until(t, "they share", func() bool { return first.owned() == 2 && second.owned() == 2 })
+	produceValues(t, b, 100, 200)
+	until(t, "they read all", func() bool { return caughtUp(t, b, 200) })
+	first.close()
+	until(t, "the consumer protocol's member owns all", func() bool { return second.owned() == 4 })
+	produceValues(t, b, 200, 300)
+	until(t, "it reads all", func() bool { return caughtUp(t, b, 300) })
+
+	third := join(t, b.Addr(), "g", classic...)
+	until(t, "they share", func() bool { return second.owned() == 2 && third.owned() == 2 })
+	second.close()
+	until(t, "the classic member owns all", func() bool { return third.owned() == 4 })
+	produceValues(t, b, 300, 400)
+	until(t, "it reads all", func() bool { return caughtUp(t, b, 400) })
+	third.close()
+}
+
 func consumeInGroup(t *testing.T, opts ...kgo.Opt) {
 	o := Options{DataDir: filepath.Join(t.TempDir(), "data"), Settings: map[string]string{"num.partitions": "4", "group.consumer.heartbeat.interval.ms": "500"}}
 	b, err := Start(o)

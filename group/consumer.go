@@ -16,8 +16,8 @@ import (
 //	member epoch       the assignment epoch that a member has come to; a request with another one is fenced
 //
 // A group is of this protocol while it has a ConsumerGroupMetadata record. Without members it becomes what the next
-// member wants; with members, a request of the other protocol is refused: INCONSISTENT_GROUP_PROTOCOL to JoinGroup,
-// GROUP_ID_NOT_FOUND to ConsumerGroupHeartbeat.
+// member wants. With members, consumers of both protocols can be in it (consumer_mixed.go); others are refused:
+// INCONSISTENT_GROUP_PROTOCOL to JoinGroup, GROUP_ID_NOT_FOUND to ConsumerGroupHeartbeat.
 //
 // What matches a member's pattern is worked out anew after a restart, so Kafka's record of it is not written.
 
@@ -124,7 +124,13 @@ func (m *Machine) consumerGroupOf(q *kmsg.ConsumerGroupHeartbeatRequest) (*group
 		return g, kproto.NoError
 	case q.MemberEpoch != epochJoin:
 		return nil, kproto.GroupIDNotFound
-	case g != nil && (g.state != Empty || len(g.pending) > 0):
+	case g != nil && m.upgradable(g):
+		if code := m.checkPattern(q); code != kproto.NoError {
+			return nil, code
+		}
+		m.upgrade(g)
+		return g, kproto.NoError
+	case g != nil && g.state != Empty:
 		return nil, kproto.GroupIDNotFound // classic, and in use
 	}
 	g, ok := m.obtain(q.Group)
@@ -136,11 +142,18 @@ func (m *Machine) consumerGroupOf(q *kmsg.ConsumerGroupHeartbeatRequest) (*group
 
 // checkSubscription bounds what the members of a group say together, and compiles a pattern that is new for the member.
 func (m *Machine) checkSubscription(d *consumerDraft, c *consumerMember, q *kmsg.ConsumerGroupHeartbeatRequest) int16 {
-	p := q.SubscribedTopicRegex
 	if size := sizeOfNames(q.SubscribedTopicNames); d.base.said+size > maxGroupMetadata && size > sizeOfNames(c.topics) {
 		return kproto.GroupMaxSizeReached
 	}
-	if p == nil || *p == "" || *p == c.pattern {
+	if p := q.SubscribedTopicRegex; p != nil && *p == c.pattern {
+		return kproto.NoError
+	}
+	return m.checkPattern(q)
+}
+
+func (m *Machine) checkPattern(q *kmsg.ConsumerGroupHeartbeatRequest) int16 {
+	p := q.SubscribedTopicRegex
+	if p == nil || *p == "" {
 		return kproto.NoError
 	}
 	if _, err := m.opts.CompileRegex(*p); err != nil {
@@ -153,22 +166,7 @@ func (m *Machine) checkSubscription(d *consumerDraft, c *consumerMember, q *kmsg
 // towards it, and tells it.
 func (m *Machine) consumerUpdate(d *consumerDraft, was *consumerMember, ev ConsumerHeartbeat, r *kmsg.ConsumerGroupHeartbeatResponse) {
 	q := ev.Req
-	m.enterConsumers(d)
-	c := updated(was, ev)
-	fresh := d.member(c.id) == nil
-	if fresh || !sameMember(was, c) {
-		d.set(c)
-	}
-	m.retarget(d, fresh || c.pattern != was.pattern || !slices.Equal(c.topics, was.topics))
-	if now := d.member(c.id); now != nil {
-		c = now
-	}
-	next := d.reconcile(c, ownedPartitions(q))
-	if next != c {
-		d.set(next)
-	}
-	m.touchConsumer(d.g, next, !slices.Equal(next.revoking, was.revoking))
-
+	next := m.advance(d, was, updated(was, ev), ownedPartitions(q))
 	r.MemberID = &next.id
 	r.MemberEpoch = next.epoch
 	r.HeartbeatIntervalMillis = int32(m.consumerInterval(d, next).Milliseconds())
@@ -177,10 +175,29 @@ func (m *Machine) consumerUpdate(d *consumerDraft, was *consumerMember, ev Consu
 	}
 }
 
+// advance puts what a member is now in the place of what it was, and takes it a step further.
+func (m *Machine) advance(d *consumerDraft, was, c *consumerMember, owned *partitionSet) *consumerMember {
+	m.enterConsumers(d)
+	fresh := d.member(c.id) == nil
+	if fresh || !sameMember(was, c) {
+		d.set(c)
+	}
+	m.retarget(d, fresh || c.pattern != was.pattern || !slices.Equal(c.topics, was.topics))
+	if now := d.member(c.id); now != nil {
+		c = now
+	}
+	next := d.reconcile(c, owned)
+	if next != c {
+		d.set(next)
+	}
+	m.touchConsumer(d.g, next, !slices.Equal(next.revoking, was.revoking))
+	return next
+}
+
 // enterConsumers ends what a group or an instance id was before.
 func (m *Machine) enterConsumers(d *consumerDraft) {
 	if g := d.g; g.consumers == nil {
-		g.generation, g.assigned, g.protocolType, g.since = 0, 0, "", 0
+		m.endClassic(g)
 	}
 	for id, c := range d.changed {
 		if c == nil { // a static member that came back under another id: there is only this one
@@ -198,7 +215,7 @@ func isFull(q *kmsg.ConsumerGroupHeartbeatRequest) bool {
 // updated gives the member with what a request says of it; what it leaves out is as before.
 func updated(was *consumerMember, ev ConsumerHeartbeat) *consumerMember {
 	q, c := ev.Req, was.copy()
-	c.client = ev.Client
+	c.client, c.classic = ev.Client, nil
 	if q.InstanceID != nil {
 		c.instance = q.InstanceID
 	}

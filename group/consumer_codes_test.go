@@ -153,6 +153,8 @@ func TestConsumerRecordBytes(t *testing.T) {
 	}{
 		"group":  {consumerGroupRecord("g", 7, -2), "\x00\x03\x00\x01g", "\x00\x00" + "\x00\x00\x00\x07" + "\x01\x00\x08\xff\xff\xff\xff\xff\xff\xff\xfe"},
 		"member": {consumerMemberRecord("g", c), "\x00\x05\x00\x01g\x00\x01m", "\x00\x00" + "\x02i" + "\x00" + "\x02c" + "\x03/h" + "\x02\x02t" + "\x00" + "\x00\x00\x01\x00" + "\x06range" + "\x00"},
+		"classic member": {consumerMemberRecord("g", &consumerMember{id: "m", classic: &classicMember{millis(9), []protocol{{"p", []byte("xy")}}}}), "\x00\x05\x00\x01g\x00\x01m",
+			"\x00\x00" + "\x00\x00\x01\x01\x01\x00" + "\x00\x00\x00\x00" + "\x00" + "\x01\x00\x0d" + "\x01\x00\x00\x00\x09" + "\x02\x02p\x03xy\x00" + "\x00"},
 		"target": {consumerTargetRecord("g", 7), "\x00\x06\x00\x01g", "\x00\x00" + "\x00\x00\x00\x07" + "\x00"},
 		"target of a member": {consumerTargetMemberRecord("g", c), "\x00\x07\x00\x01g\x00\x01m",
 			"\x00\x00" + "\x02" + topicID + "\x02\x00\x00\x00\x01" + "\x00" + "\x00"},
@@ -171,7 +173,9 @@ func TestConsumerRecordBytes(t *testing.T) {
 func TestConsumerRecordsAreChecked(t *testing.T) {
 	id := testTopicID("t")
 	c := &consumerMember{id: "m", client: Client{"c", "/h"}, topics: []string{"t"}, epoch: 1, given: partitionSet{{id, 1}}, target: partitionSet{{id, 1}}}
+	old := &consumerMember{id: "m", classic: &classicMember{millis(9), []protocol{{"p", []byte("xy")}}}}
 	for _, rec := range []machine.Record{
+		consumerMemberRecord("g", old),
 		consumerGroupRecord("g", 1, 1), consumerMemberRecord("g", c), consumerTargetRecord("g", 1), consumerTargetMemberRecord("g", c), consumerCurrentRecord("g", c),
 	} {
 		for n := range len(rec.Value) {
@@ -185,7 +189,7 @@ func TestConsumerRecordsAreChecked(t *testing.T) {
 			}
 		}
 		tagged := bytes.Clone(rec.Value)
-		if rec.Key[1] != keyConsumerGroup {
+		if tagged[len(tagged)-1] == 0 && rec.Key[1] != keyConsumerGroup && !bytes.HasSuffix(tagged, []byte("xy\x00\x00")) {
 			tagged = append(tagged[:len(tagged)-1], 1, 9, 2, 'x', 'y')
 		}
 		if err := New(Options{}).Apply(machine.Record{Key: rec.Key, Value: tagged}); err != nil {

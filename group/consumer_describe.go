@@ -9,8 +9,11 @@ import (
 // typeConsumer is how ListGroups names the groups of the consumer protocol.
 const typeConsumer = "consumer"
 
-// consumerMemberType is how ConsumerGroupDescribe names a member of the consumer protocol.
-const consumerMemberType = 1
+// How ConsumerGroupDescribe names the protocol of a member.
+const (
+	classicMemberType  = 0
+	consumerMemberType = 1
+)
 
 func (m *Machine) consumerDescribe(id string) kmsg.ConsumerGroupDescribeResponseGroup {
 	r := kmsg.NewConsumerGroupDescribeResponseGroup()
@@ -45,6 +48,9 @@ func (m *Machine) describeConsumer(c *consumerMember) kmsg.ConsumerGroupDescribe
 	d.Assignment = m.describeAssignment(c.given)
 	d.TargetAssignment = m.describeAssignment(c.target)
 	d.MemberType = consumerMemberType
+	if c.classic != nil {
+		d.MemberType = classicMemberType
+	}
 	return d
 }
 
@@ -70,6 +76,10 @@ func (g *group) checkConsumerCommit(r *kmsg.OffsetCommitRequest) int16 {
 		return kproto.NoError
 	case c == nil:
 		return kproto.UnknownMemberID
+	case c.classic != nil && r.Generation != c.epoch:
+		return kproto.IllegalGeneration
+	case c.classic != nil:
+		return kproto.NoError
 	case r.Version < commitMemberEpoch:
 		return kproto.UnsupportedVersion
 	case r.Generation != c.epoch:
@@ -87,10 +97,12 @@ func (g *group) checkConsumerFetch(r FetchOffsets) int16 {
 	switch {
 	case c == nil:
 		return kproto.UnknownMemberID
-	case r.MemberEpoch != c.epoch:
-		return kproto.StaleMemberEpoch
+	case r.MemberEpoch == c.epoch:
+		return kproto.NoError
+	case c.classic != nil:
+		return kproto.IllegalGeneration
 	}
-	return kproto.NoError
+	return kproto.StaleMemberEpoch
 }
 
 // hasMembers tells whether somebody is in the group, in either protocol.

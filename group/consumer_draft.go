@@ -17,6 +17,7 @@ type consumerDraft struct {
 	topicsHash      int64
 	changed         map[string]*consumerMember // nil: removed
 	moved           bool                       // what somebody holds has changed
+	brought         map[topicPartition]string  // what classic members bring into a group that is upgraded, to their ids
 	maxSize         int                        // group.max.size
 }
 
@@ -103,8 +104,11 @@ func (d *consumerDraft) static(instance string) *consumerMember {
 }
 
 // free tells whether nobody but this member holds a partition. In one step only one member is given anything, so the others can only
-// have lost something since the step began.
+// have lost something since the step began, but for what an upgrade brings.
 func (d *consumerDraft) free(p topicPartition, but string) bool {
+	if id, ok := d.brought[p]; ok && id != but && d.member(id) != nil {
+		return false
+	}
 	holder, ok := d.base.holders[p]
 	if !ok || holder == but {
 		return true
@@ -124,6 +128,10 @@ func (m *Machine) writeDrafts() {
 
 // writeDraft keeps to Kafka's order: a member's end before anybody's beginning, and the member before its assignments.
 func (m *Machine) writeDraft(d *consumerDraft) {
+	if len(d.changed) > 0 && d.abandoned() {
+		m.downgrade(d)
+		return
+	}
 	ids := slices.Sorted(maps.Keys(d.changed))
 	m.writeRemoved(d, ids)
 	m.writeMembers(d, ids)
@@ -193,7 +201,7 @@ func (d *consumerDraft) was(id string) *consumerMember {
 // sameMember compares what the member's own record says.
 func sameMember(a, b *consumerMember) bool {
 	return a != nil && equalText(a.instance, b.instance) && equalText(a.rack, b.rack) && a.client == b.client &&
-		slices.Equal(a.topics, b.topics) && a.pattern == b.pattern && a.rebalance == b.rebalance && a.assignor == b.assignor
+		slices.Equal(a.topics, b.topics) && a.pattern == b.pattern && a.rebalance == b.rebalance && a.assignor == b.assignor && a.classic.equal(b.classic)
 }
 
 // sameGiven compares what the record of its assignment says.

@@ -55,7 +55,8 @@ func checkConsumer(t testing.TB, g *group, c *consumerMember) {
 	switch {
 	case s == nil || s.alive.place == 0:
 		bad = "has no session"
-	case (c.state == memberRevoking) != (len(c.revoking) > 0), (c.state == memberRevoking) != (s.revoke.place > 0):
+	case (c.state == memberRevoking) != (len(c.revoking) > 0), c.state == memberRevoking && s.revoke.place == 0,
+		c.classic == nil && c.state != memberRevoking && s.revoke.place > 0:
 		bad = "revokes and does not, or is not timed"
 	case c.epoch > g.consumers.assigned, c.epoch == epochJoin, c.epoch < 0 && (c.epoch != epochAway || c.instance == nil):
 		bad = "has a wrong epoch"

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"slices"
 	"strconv"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"sluice/internal/machine"
 	"sluice/kproto"
 )
 
@@ -90,6 +92,7 @@ func newModernLife(t *testing.T, seed uint64) *modernLife {
 		if l.rand.IntN(4) == 0 {
 			c.topics, c.pattern = nil, "t.*"
 		}
+		c.old = seed%2 == 0 && l.rand.IntN(2) == 0
 		l.clients = append(l.clients, c)
 	}
 	return l
@@ -127,7 +130,10 @@ func (l *modernLife) event() {
 		l.sync(-1)
 	case n < 97:
 		l.lose()
-	case n < 98:
+	case n < 98 && l.seed%2 == 0 && c.asked == 0:
+		c.crash() // the client is restarted with another protocol
+		c.old = !c.old
+	case n < 99:
 		l.refuse = true
 		c.beat()
 		l.refuse = false
@@ -159,25 +165,6 @@ func (l *modernLife) stray(c *modernClient) {
 	q := kmsg.NewPtrConsumerGroupHeartbeatRequest()
 	q.Version, q.Group, q.MemberID, q.MemberEpoch = 1, "g", c.id, c.epoch+int32(l.rand.IntN(3))+1
 	l.do(ConsumerHeartbeat{q, Client{}, "never"}, func(any, error) {})
-	j := kmsg.NewPtrJoinGroupRequest()
-	j.Version, j.Group, j.SessionTimeoutMillis = 9, "g", 10_000
-	j.ProtocolType, j.Protocols = "consumer", []kmsg.JoinGroupRequestProtocol{{Name: "x"}}
-	l.do(Join{j, Client{}, "never"}, func(any, error) {})
-	for _, p := range l.m.groups["g"].pendingIDs() {
-		v := kmsg.NewPtrLeaveGroupRequest()
-		v.Version, v.Group, v.Members = 5, "g", []kmsg.LeaveGroupRequestMember{{MemberID: p}}
-		l.do(Leave{v}, func(any, error) {})
-	}
-}
-
-func (g *group) pendingIDs() (ids []string) {
-	if g != nil {
-		for id := range g.pending {
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	return ids
 }
 
 // check compares what the clients do with what they may.
@@ -204,7 +191,18 @@ func (l *modernLife) check() {
 		}
 	}
 	if l.rand.IntN(40) == 0 {
-		l.checkReplay(map[string]string{})
+		l.checkRecorded()
+	}
+}
+
+// checkRecorded compares the machine with what a restart would find.
+func (l *modernLife) checkRecorded() {
+	for what, log := range map[string][]machine.Record{"whole": l.log, "compacted": compacted(l.log, false)} {
+		m := l.asRecorded(log)
+		if live, replayed := hardState(l.m), hardState(m); !reflect.DeepEqual(live, replayed) {
+			l.t.Fatalf("replay of the log, %s:\n%+v\nlive:\n%+v", what, replayed, live)
+		}
+		checkMachine(l.t, m)
 	}
 }
 
@@ -233,6 +231,7 @@ func (l *modernLife) peace() {
 				c.slow = 0
 				c.lossy = false
 				c.beat()
+				c.beat()
 			}
 		}
 		l.check()
@@ -241,8 +240,12 @@ func (l *modernLife) peace() {
 	if len(l.waiting) > 0 {
 		l.t.Fatalf("%d requests were never answered", len(l.waiting))
 	}
-	l.checkPeace()
-	l.checkReplay(map[string]string{})
+	if g := l.m.groups["g"]; g != nil && g.consumers != nil {
+		l.checkPeace()
+	} else if g != nil && len(g.members) > 0 && g.state != Stable {
+		l.t.Fatalf("after two rebalance timeouts the classic group is %s", g.state)
+	}
+	l.checkRecorded()
 }
 
 func (l *modernLife) checkPeace() {
@@ -297,10 +300,19 @@ type modernClient struct {
 	life    int
 	joined  int // the life whose join was answered
 	changed bool
+
+	// Of the classic protocol.
+	old    bool
+	stage  oldStage
+	roster []kmsg.JoinGroupResponseMember
 }
 
 // beat sends a heartbeat, unless an answer is outstanding.
 func (c *modernClient) beat() {
+	if c.old {
+		c.oldBeat()
+		return
+	}
 	if c.asked > 0 {
 		return
 	}
@@ -386,6 +398,10 @@ func (c *modernClient) rejoin(id string) {
 
 func (c *modernClient) leave() {
 	if !c.there || c.asked > 0 {
+		return
+	}
+	if c.old {
+		c.oldLeave()
 		return
 	}
 	q := kmsg.NewPtrConsumerGroupHeartbeatRequest()

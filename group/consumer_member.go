@@ -29,7 +29,7 @@ func (d *consumerDraft) admit(ev ConsumerHeartbeat) (*consumerMember, int16) {
 		return d.known(q, holder)
 	}
 	switch {
-	case holder != nil && holder.epoch == epochAway:
+	case holder != nil && (holder.epoch == epochAway || holder.classic != nil):
 		return d.comeBack(holder, id), kproto.NoError
 	case holder != nil && holder.id != id:
 		return nil, kproto.UnreleasedInstanceID
@@ -124,17 +124,8 @@ func (m *Machine) consumerInterval(d *consumerDraft, c *consumerMember) time.Dur
 }
 
 // becomeClassic lets a classic member have a group of the consumer protocol in which nobody is left.
-func (m *Machine) becomeClassic(g *group, r *kmsg.JoinGroupRequest) int16 {
-	switch {
-	case g == nil || g.consumers == nil:
-		return kproto.NoError
-	case g.hasMembers():
-		return kproto.InconsistentGroupProtocol
-	case r.MemberID != "":
-		return kproto.NoError
-	}
+func (m *Machine) becomeClassic(g *group) {
 	for _, r := range g.consumerTombstones() {
 		m.put(g, r)
 	}
-	return kproto.NoError
 }

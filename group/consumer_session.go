@@ -3,6 +3,7 @@ package group
 import (
 	"maps"
 	"slices"
+	"time"
 )
 
 // consumerSession is the soft state of a member of the consumer protocol: the time in which it must be heard of, and the
@@ -56,13 +57,21 @@ func (m *Machine) touchConsumer(g *group, c *consumerMember, revokes bool) {
 		}
 		g.sessions[c.id] = s
 	}
-	m.start(&s.alive, m.settings.ConsumerSessionTimeout, s)
+	m.start(&s.alive, m.sessionOf(c), s)
 	switch {
 	case c.state != memberRevoking:
 		m.stop(&s.revoke.timer)
 	case revokes:
 		m.start(&s.revoke.timer, c.rebalance, &s.revoke)
 	}
+}
+
+// sessionOf is the group's to say; a classic member says it itself.
+func (m *Machine) sessionOf(c *consumerMember) time.Duration {
+	if c.classic != nil {
+		return c.classic.session
+	}
+	return m.settings.ConsumerSessionTimeout
 }
 
 // reviveConsumers begins the members' sessions after a replay. They keep their epochs and what they have.

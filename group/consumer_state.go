@@ -27,9 +27,10 @@ type consumerGroup struct {
 	members  map[string]*consumerMember // by id; the members are immutable
 
 	// What follows from the members.
-	statics map[string]string         // instance id to member id
-	said    int                       // bytes of the names they are subscribed to
-	holders map[topicPartition]string // who was given a partition and has not given it back
+	statics  map[string]string         // instance id to member id
+	said     int                       // bytes of what they say
+	classics int                       // members of the classic protocol
+	holders  map[topicPartition]string // who was given a partition and has not given it back
 }
 
 // consumerMember is a member as its records say. It is immutable: changes are made to a copy.
@@ -43,7 +44,8 @@ type consumerMember struct {
 	topics    []string // subscribed, in order
 	pattern   string   // subscribed, RE2; "": none
 	rebalance time.Duration
-	assignor  string // "": the group's choice
+	assignor  string         // "": the group's choice
+	classic   *classicMember // nil: it is of the consumer protocol
 
 	// target is what it is to have in the end.
 	target partitionSet
@@ -92,6 +94,17 @@ func (c *consumerMember) settledAt(epoch int32) bool {
 // held is what nobody else may be given.
 func (c *consumerMember) held() partitionSet { return c.given.or(c.revoking) }
 
+// said is the bytes of what the member says that have no small bound of their own.
+func (c *consumerMember) said() int {
+	size := sizeOfNames(c.topics)
+	if c.classic != nil {
+		for _, p := range c.classic.protocols {
+			size += p.size()
+		}
+	}
+	return size
+}
+
 func (c *consumerMember) copy() *consumerMember {
 	d := *c
 	return &d
@@ -100,7 +113,10 @@ func (c *consumerMember) copy() *consumerMember {
 // put replaces a member; nil removes it.
 func (g *consumerGroup) put(id string, c *consumerMember) {
 	if old := g.members[id]; old != nil {
-		g.said -= sizeOfNames(old.topics)
+		g.said -= old.said()
+		if old.classic != nil {
+			g.classics--
+		}
 		if old.instance != nil && g.statics[*old.instance] == id {
 			delete(g.statics, *old.instance)
 		}
@@ -115,7 +131,10 @@ func (g *consumerGroup) put(id string, c *consumerMember) {
 		return
 	}
 	g.members[id] = c
-	g.said += sizeOfNames(c.topics)
+	g.said += c.said()
+	if c.classic != nil {
+		g.classics++
+	}
 	if c.instance != nil {
 		g.statics[*c.instance] = id
 	}

@@ -20,6 +20,9 @@ func (m *Machine) heartbeatCode(r *kmsg.HeartbeatRequest) int16 {
 	if g == nil {
 		return kproto.UnknownMemberID
 	}
+	if g.consumers != nil {
+		return m.mixedHeartbeat(g, r)
+	}
 	member, code := g.check(r.MemberID, r.InstanceID)
 	switch {
 	case code != kproto.NoError:

@@ -28,9 +28,14 @@ func (m *Machine) join(ticket uint64, ev Join) {
 		return
 	}
 	g := m.groups[ev.Req.Group]
-	if code := m.becomeClassic(g, ev.Req); code != kproto.NoError {
-		m.refuseJoin(j, ev.Req.MemberID, code)
-		return
+	if g != nil && g.consumers != nil {
+		if g.hasMembers() {
+			m.joinMixed(g, j)
+			return
+		}
+		if ev.Req.MemberID == "" {
+			m.becomeClassic(g)
+		}
 	}
 	if ev.Req.MemberID == "" {
 		var ok bool

@@ -40,7 +40,7 @@ func (m *Machine) leaveAll(g *group, leavers []kmsg.LeaveGroupRequestMember) []i
 		codes[i] = m.leaveOne(g, l)
 		any = any || codes[i] == kproto.NoError
 	}
-	if any {
+	if any && g.consumers == nil {
 		m.goOnWithout(g)
 		m.forgetIfNothing(g)
 	}
@@ -51,6 +51,9 @@ func (m *Machine) leaveAll(g *group, leavers []kmsg.LeaveGroupRequestMember) []i
 func (m *Machine) leaveOne(g *group, l kmsg.LeaveGroupRequestMember) int16 {
 	if g == nil {
 		return kproto.UnknownMemberID
+	}
+	if g.consumers != nil {
+		return m.mixedLeave(g, l)
 	}
 	if p := g.pending[l.MemberID]; p != nil {
 		m.removePending(p)

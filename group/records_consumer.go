@@ -2,6 +2,7 @@ package group
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/twmb/franz-go/pkg/kbin"
 
@@ -26,7 +27,8 @@ const consumerValueVersion = 0
 
 // Tags of optional fields.
 const (
-	tagTopicsHash = 0 // of ConsumerGroupMetadataValue (KIP-1101)
+	tagTopicsHash    = 0 // of ConsumerGroupMetadataValue (KIP-1101)
+	tagClassicMember = 0 // of ConsumerGroupMemberMetadataValue
 )
 
 func consumerKey(kind int16, texts ...string) []byte {
@@ -70,7 +72,46 @@ func consumerMemberRecord(group string, c *consumerMember) machine.Record {
 	b = kbin.AppendCompactNullableString(b, nullable(c.pattern))
 	b = kbin.AppendInt32(b, int32(c.rebalance.Milliseconds()))
 	b = kbin.AppendCompactNullableString(b, nullable(c.assignor))
-	return machine.Record{Key: consumerKey(keyConsumerMember, group, c.id), Value: appendNoTags(b)}
+	if c.classic == nil {
+		b = appendNoTags(b)
+	} else {
+		field := appendClassic(nil, c.classic)
+		b = kbin.AppendUvarint(b, 1) // one tag
+		b = kbin.AppendUvarint(b, tagClassicMember)
+		b = kbin.AppendUvarint(b, uint32(len(field)))
+		b = append(b, field...)
+	}
+	return machine.Record{Key: consumerKey(keyConsumerMember, group, c.id), Value: b}
+}
+
+// appendClassic writes a ClassicMemberMetadata, which could be null.
+func appendClassic(b []byte, c *classicMember) []byte {
+	b = kbin.AppendInt8(b, 1)
+	b = kbin.AppendInt32(b, int32(c.session.Milliseconds()))
+	b = kbin.AppendCompactArrayLen(b, len(c.protocols))
+	for _, p := range c.protocols {
+		b = kbin.AppendCompactString(b, p.name)
+		b = kbin.AppendCompactBytes(b, p.metadata)
+		b = appendNoTags(b)
+	}
+	return appendNoTags(b)
+}
+
+func readClassic(v *kbin.Reader) *classicMember {
+	if v.Int8() < 0 {
+		return nil
+	}
+	c := &classicMember{session: millis(v.Int32())}
+	for range v.CompactArrayLen() {
+		p := protocol{name: v.CompactString(), metadata: v.CompactBytes()}
+		readTags(v, nil)
+		if !v.Ok() {
+			return nil
+		}
+		c.protocols = append(c.protocols, p)
+	}
+	readTags(v, nil)
+	return c
 }
 
 func consumerTargetMemberRecord(group string, c *consumerMember) machine.Record {
@@ -161,7 +202,7 @@ func (g *consumerGroup) applyEpoch(kind int16, v *kbin.Reader) {
 	}
 	g.epoch = v.Int32()
 	g.topicsHash = 0
-	readTags(v, func(tag uint32, field kbin.Reader) {
+	readTags(v, func(tag uint32, field *kbin.Reader) {
 		if tag == tagTopicsHash {
 			g.topicsHash = field.Int64()
 		}
@@ -201,7 +242,12 @@ func (c *consumerMember) readMember(v *kbin.Reader) {
 	c.pattern = textOf(v.CompactNullableString())
 	c.rebalance = millis(v.Int32())
 	c.assignor = textOf(v.CompactNullableString())
-	readTags(v, nil)
+	c.classic = nil
+	readTags(v, func(tag uint32, field *kbin.Reader) {
+		if tag == tagClassicMember {
+			c.classic = readClassic(field)
+		}
+	})
 }
 
 func textOf(s *string) string {
@@ -230,15 +276,19 @@ func readPartitions(v *kbin.Reader) partitionSet {
 }
 
 // readTags reads a section of tagged fields; those of newer brokers are passed over.
-func readTags(v *kbin.Reader, known func(tag uint32, field kbin.Reader)) {
+func readTags(v *kbin.Reader, known func(tag uint32, field *kbin.Reader)) {
 	for range v.Uvarint() {
 		tag, size := v.Uvarint(), v.Uvarint()
 		field := v.Span(int(size))
 		if !v.Ok() {
 			return
 		}
-		if known != nil {
-			known(tag, kbin.Reader{Src: field})
+		if known == nil {
+			continue
+		}
+		r := &kbin.Reader{Src: field}
+		if known(tag, r); !r.Ok() {
+			v.Span(math.MaxInt32) // there are never so many bytes: the whole is bad
 		}
 	}
 }

@@ -9,6 +9,10 @@ import (
 )
 
 func (m *Machine) sync(ticket uint64, r *kmsg.SyncGroupRequest) {
+	if g := m.groups[r.Group]; g != nil && g.consumers != nil {
+		m.reply(ticket, m.mixedSync(g, r))
+		return
+	}
 	member, code := m.checkSync(r)
 	if code != kproto.NoError {
 		m.reply(ticket, syncError(code))

@@ -1,0 +1,104 @@
+package group
+
+import (
+	"maps"
+	"slices"
+
+	"sluice/kproto"
+)
+
+// upgradable tells whether a classic group can become one of the consumer protocol with its members: they are consumers, whose
+// subscriptions can be read, and there is room for one more.
+func (m *Machine) upgradable(g *group) bool {
+	if !g.isConsumers() || len(g.members) == 0 || len(g.members) >= m.settings.MaxSize {
+		return false
+	}
+	return !slices.ContainsFunc(g.members, func(member *member) bool {
+		_, ok := decodeSubscription(member.protocols[0].metadata)
+		return !ok
+	})
+}
+
+// upgrade makes the group one of the consumer protocol. The members keep what they were assigned, and their generation is the
+// first epoch. Who waits for the others need not any more, and is told to join again.
+func (m *Machine) upgrade(g *group) {
+	d := m.draft(g)
+	d.epoch = max(g.generation, 1)
+	d.assigned = d.epoch
+	d.brought = map[topicPartition]string{}
+	for _, member := range g.members {
+		s, _ := decodeSubscription(member.protocols[0].metadata)
+		given := m.partitionsOf(decodeAssignment(member.assignment)).filter(func(p topicPartition) bool { return d.brought[p] == "" })
+		for _, p := range given {
+			d.brought[p] = member.id // a leader may have assigned it twice
+		}
+		c := &consumerMember{
+			id: member.id, instance: member.instance, client: member.client, rack: s.Rack, topics: orderedNames(s.Topics),
+			rebalance: member.rebalance, classic: &classicMember{member.session, member.protocols},
+			epoch: d.epoch, previous: d.epoch, given: given, target: given,
+		}
+		d.set(c)
+	}
+	m.endClassic(g)
+	for _, c := range d.members() {
+		m.touchConsumer(g, c, false)
+	}
+}
+
+// endClassic clears the classic part of a group, but for its record.
+func (m *Machine) endClassic(g *group) {
+	for _, member := range slices.Clone(g.members) {
+		m.endJoin(member, joinError(member.id, kproto.RebalanceInProgress))
+		m.endSync(member, syncError(kproto.RebalanceInProgress))
+		m.stop(&member.alive)
+	}
+	for _, id := range slices.Sorted(maps.Keys(g.pending)) {
+		m.removePending(g.pending[id])
+	}
+	m.stop(&g.phase)
+	owned := g.owned
+	g.classic = classic{recorded: g.recorded, state: Empty, owned: owned}
+}
+
+// abandoned tells whether a draft leaves classic members among themselves.
+func (d *consumerDraft) abandoned() bool {
+	some := d.base.classics > 0
+	for _, c := range d.changed {
+		some = some || c != nil && c.classic != nil
+	}
+	members := []*consumerMember{}
+	if some {
+		members = d.members()
+	}
+	return len(members) > 0 && !slices.ContainsFunc(members, func(c *consumerMember) bool { return c.classic == nil })
+}
+
+// downgrade makes the group classic. The members keep what they hold, as the generation of the group's epoch, and are called
+// to join, so that their leader assigns.
+func (m *Machine) downgrade(d *consumerDraft) {
+	g, members := d.g, d.members()
+	for _, id := range slices.Sorted(maps.Keys(d.base.members)) {
+		for _, kind := range []int16{keyConsumerCurrent, keyConsumerTargetMember, keyConsumerMember} {
+			m.put(g, memberTombstone(kind, g.id, id))
+		}
+	}
+	for _, r := range g.consumerTombstones() {
+		m.put(g, r)
+	}
+	for _, id := range slices.Sorted(maps.Keys(g.sessions)) {
+		m.endSession(g, id)
+	}
+	g.classic = classic{recorded: g.recorded, state: Stable, since: m.millis, generation: d.epoch, assigned: d.epoch, owned: g.owned}
+	for _, c := range members {
+		member := &member{
+			g: g, id: c.id, instance: c.instance, client: c.client, session: c.classic.session, rebalance: c.rebalance,
+			protocols: c.classic.protocols, assignment: m.encodeAssignment(c.held()),
+		}
+		g.add(member, consumerProtocolType)
+		m.touch(member)
+	}
+	g.protocol = g.choose()
+	m.record(g)
+	m.tellOwnership(g)
+	m.prepare(g)
+}
