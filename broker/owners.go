@@ -13,6 +13,10 @@ import (
 // requests under way, or read what it had asked for.
 const drainTime = 30 * time.Second
 
+// maxPast is how many past claims are remembered, in partitions: some tens of megabytes. A client can have them made as fast
+// as it makes its group rebalance; then they are forgotten early.
+const maxPast = 1 << 20
+
 // owners is the index from partitions to those who own them in their groups. It stands on the orders of the group
 // machines and says which groups a Fetch may belong to. Assignments are what a client says, so only partitions that
 // exist are indexed.
@@ -23,31 +27,30 @@ type owners struct {
 	mu     sync.RWMutex
 	topics map[string][][]claim // by partition
 	groups map[string]*groupClaims
-	ending []endingGroup // in order of their end
+	ended  []endedClaims // in the order of their end
+	past   int           // partitions that they name
 }
 
 func newOwners(partitionsOf func(topic string) int32) *owners {
 	return &owners{partitionsOf: partitionsOf, topics: map[string][][]claim{}, groups: map[string]*groupClaims{}}
 }
 
-// owner is a member of a group, shared by all claims of the member.
+// owner is a member of a group in one epoch, shared by all its claims.
 type owner struct {
 	group, member, clientID, host, rack string
 	epoch                               int32 // generation or member epoch
 }
 
-// claim is an owner's hold on a partition. A group has at most two on each: one that stands, and the one before it.
+// claim is an owner's hold on a partition. Of a group there is at most one that is past: the last.
 type claim struct {
 	*owner
-	past bool
+	until time.Time // of one that is past; zero: it stands
 }
 
-// groupClaims are the claims of a group that stand, and those that it lost with its last change.
+// groupClaims is what the members of a group own.
 type groupClaims struct {
-	shard  int32
-	now    []memberClaims
-	before []memberClaims
-	until  time.Time // of before
+	shard   int32
+	members map[string]memberClaims
 }
 
 type memberClaims struct {
@@ -55,21 +58,37 @@ type memberClaims struct {
 	partitions map[string][]int32 // the machine's; not changed
 }
 
-type endingGroup struct {
-	name  string
+// endedClaims are what a member had when it got, or lost, others.
+type endedClaims struct {
+	memberClaims
 	until time.Time
 }
 
-// set replaces what a group owns.
+// set follows an order of a machine.
 func (o *owners) set(shard int32, own group.Ownership, now time.Time) {
-	members := make([]memberClaims, len(own.Members))
-	for i, m := range own.Members {
-		members[i] = memberClaims{&owner{own.Group, m.MemberID, m.Client.ID, m.Client.Host, m.RackID, m.Epoch}, m.Partitions}
-	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.expire(now)
-	o.replace(shard, own.Group, members, now)
+	g := o.groups[own.Group]
+	if g == nil {
+		g = &groupClaims{shard, map[string]memberClaims{}}
+		o.groups[own.Group] = g
+	}
+	before := g.members
+	if own.All {
+		g.members = make(map[string]memberClaims, len(own.Members))
+	}
+	for _, m := range own.Members {
+		o.replace(g, before, own.Group, m, now)
+	}
+	if own.All {
+		for _, gone := range before {
+			o.end(gone, now)
+		}
+	}
+	if len(g.members) == 0 {
+		delete(o.groups, own.Group)
+	}
 	o.changes.Add(1)
 }
 
@@ -79,9 +98,13 @@ func (o *owners) forget(shard int32, now time.Time) {
 	defer o.mu.Unlock()
 	o.expire(now)
 	for name, g := range o.groups {
-		if g.shard == shard && len(g.now) > 0 {
-			o.replace(shard, name, nil, now)
+		if g.shard != shard {
+			continue
 		}
+		for _, m := range g.members {
+			o.end(m, now)
+		}
+		delete(o.groups, name)
 	}
 	o.changes.Add(1)
 }
@@ -94,102 +117,95 @@ func (o *owners) topicDeleted(name string) {
 	o.changes.Add(1)
 }
 
-// lookup appends those who own a partition, or did until lately: one or two of each group.
+// lookup appends those who own a partition, or did until lately.
 func (o *owners) lookup(dst []owner, topic string, partition int32, now time.Time) []owner {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
-	for _, c := range o.at(topic, partition) {
-		if !c.past || now.Before(o.groups[c.group].until) {
+	all := o.topics[topic]
+	if partition < 0 || int(partition) >= len(all) {
+		return dst
+	}
+	for _, c := range all[partition] {
+		if c.until.IsZero() || now.Before(c.until) {
 			dst = append(dst, *c.owner)
 		}
 	}
 	return dst
 }
 
-func (o *owners) at(topic string, partition int32) []claim {
-	if all := o.topics[topic]; partition >= 0 && int(partition) < len(all) {
-		return all[partition]
+// replace gives a member what it owns now, and ends what it owned before.
+func (o *owners) replace(g *groupClaims, before map[string]memberClaims, name string, m group.Owner, now time.Time) {
+	old, had := before[m.MemberID]
+	delete(before, m.MemberID)
+	if len(m.Partitions) > 0 {
+		x := memberClaims{&owner{name, m.MemberID, m.Client.ID, m.Client.Host, m.RackID, m.Epoch}, m.Partitions}
+		g.members[m.MemberID] = x
+		o.begin(x)
 	}
-	return nil
+	if had {
+		o.end(old, now)
+	}
 }
 
-func (o *owners) replace(shard int32, name string, members []memberClaims, now time.Time) {
-	g := o.groups[name]
-	if g == nil {
-		if len(members) == 0 {
-			return
-		}
-		g = &groupClaims{}
-		o.groups[name] = g
-	}
-	g.shard = shard
-	o.drop(g.before)
-	g.before, g.now = g.now, members
-	o.each(g.before, true, func(c []claim, x *owner) []claim { return end(c, x) })
-	o.each(g.now, true, func(c []claim, x *owner) []claim { return begin(c, x) })
-	g.until = now.Add(drainTime)
-	o.ending = append(o.ending, endingGroup{name, g.until})
-}
-
-// end makes a claim a past one.
-func end(claims []claim, x *owner) []claim {
-	for i := range claims {
-		if claims[i].owner == x {
-			claims[i].past = true
-		}
-	}
-	return claims
-}
-
-// begin adds a claim. The member that had the partition before, in an older epoch, is not told of twice.
-func begin(claims []claim, x *owner) []claim {
-	for i := range claims {
-		if c := claims[i].owner; c.group == x.group && c.member == x.member {
-			claims[i] = claim{owner: x}
-			return claims
-		}
-	}
-	return append(claims, claim{owner: x})
-}
-
-// drop removes claims that are past.
-func (o *owners) drop(members []memberClaims) {
-	o.each(members, false, func(claims []claim, x *owner) []claim {
-		return slices.DeleteFunc(claims, func(c claim) bool { return c.owner == x })
+// begin claims partitions. What the member claimed of them before is not told beside it.
+func (o *owners) begin(m memberClaims) {
+	o.each(m, true, func(claims []claim) []claim {
+		claims = slices.DeleteFunc(claims, func(c claim) bool { return c.group == m.group && c.member == m.member })
+		return append(claims, claim{owner: m.owner})
 	})
 }
 
-// each has fn change the claims on every partition that the members name, if it exists.
-func (o *owners) each(members []memberClaims, grow bool, fn func([]claim, *owner) []claim) {
-	for _, m := range members {
-		for topic, partitions := range m.partitions {
-			all := o.topics[topic]
-			if n := int(o.partitionsOf(topic)); grow && n > len(all) {
-				all = append(all, make([][]claim, n-len(all))...)
-				o.topics[topic] = all
-			}
-			for _, p := range partitions {
-				if p >= 0 && int(p) < len(all) {
-					all[p] = fn(all[p], m.owner)
-				}
-			}
+// end makes past claims of those that still stand, each in place of the group's past claim before it.
+func (o *owners) end(m memberClaims, now time.Time) {
+	until := now.Add(drainTime)
+	ended := false
+	o.each(m, false, func(claims []claim) []claim {
+		i := slices.IndexFunc(claims, func(c claim) bool { return c.owner == m.owner })
+		if i < 0 {
+			return claims
 		}
+		claims[i].until = until
+		ended = true
+		return slices.DeleteFunc(claims, func(c claim) bool { return c.group == m.group && c.owner != m.owner && !c.until.IsZero() })
+	})
+	if ended {
+		o.ended = append(o.ended, endedClaims{m, until})
+		o.past += m.count()
 	}
 }
 
-// expire removes the past claims whose time is over.
+func (m memberClaims) count() (n int) {
+	for _, partitions := range m.partitions {
+		n += len(partitions)
+	}
+	return n
+}
+
+// expire removes the past claims whose time is over, or that are too many.
 func (o *owners) expire(now time.Time) {
 	n := 0
-	for ; n < len(o.ending) && !now.Before(o.ending[n].until); n++ {
-		e := o.ending[n]
-		g := o.groups[e.name]
-		if g == nil || !g.until.Equal(e.until) {
-			continue // it changed again since
+	for ; n < len(o.ended) && (o.past > maxPast || !now.Before(o.ended[n].until)); n++ {
+		m := o.ended[n]
+		o.past -= m.count()
+		o.each(m.memberClaims, false, func(claims []claim) []claim {
+			return slices.DeleteFunc(claims, func(c claim) bool { return c.owner == m.owner })
+		})
+	}
+	o.ended = slices.Delete(o.ended, 0, n)
+}
+
+// each has fn change the claims on every partition that the member names, if it exists.
+func (o *owners) each(m memberClaims, grow bool, fn func([]claim) []claim) {
+	for topic, partitions := range m.partitions {
+		all := o.topics[topic]
+		if n := int(o.partitionsOf(topic)); grow && n > len(all) {
+			all = append(all, make([][]claim, n-len(all))...)
+			o.topics[topic] = all
 		}
-		o.drop(g.before)
-		if g.before = nil; len(g.now) == 0 {
-			delete(o.groups, e.name)
+		for _, p := range partitions {
+			if p >= 0 && int(p) < len(all) {
+				all[p] = fn(all[p])
+			}
 		}
 	}
-	o.ending = slices.Delete(o.ending, 0, n)
 }

@@ -3,7 +3,6 @@ package broker
 import (
 	"fmt"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -40,10 +39,10 @@ func TestOwners(t *testing.T) {
 		}
 	}
 	expect("nothing yet", "a", 0)
-	o.set(1, group.Ownership{Group: "g", Members: []group.Owner{
+	o.set(1, group.Ownership{All: true, Group: "g", Members: []group.Owner{
 		owns("x", 1, map[string][]int32{"a": {0, 1}, "b": {1}}), owns("y", 1, map[string][]int32{"a": {2, 3}}),
 	}}, now)
-	o.set(2, group.Ownership{Group: "h", Members: []group.Owner{owns("z", 7, map[string][]int32{"a": {0}})}}, now)
+	o.set(2, group.Ownership{All: true, Group: "h", Members: []group.Owner{owns("z", 7, map[string][]int32{"a": {0}})}}, now)
 	expect("two groups", "a", 0, "g/x@1", "h/z@7")
 	expect("one group", "b", 1, "g/x@1")
 	if x := o.lookup(nil, "b", 1, now)[0]; x.clientID != "client-x" || x.host != "/10.0.0.1" || x.rack != "r1" {
@@ -52,7 +51,7 @@ func TestOwners(t *testing.T) {
 	changes := o.changes.Load()
 
 	now = now.Add(time.Second)
-	o.set(1, group.Ownership{Group: "g", Members: []group.Owner{
+	o.set(1, group.Ownership{All: true, Group: "g", Members: []group.Owner{
 		owns("x", 2, map[string][]int32{"a": {0}}), owns("y", 2, map[string][]int32{"a": {1, 2, 3}}),
 	}}, now)
 	if o.changes.Load() == changes {
@@ -71,7 +70,7 @@ func TestOwners(t *testing.T) {
 	o.forget(1, now) // the machine of g is lost, and comes again
 	expect("lost", "a", 2, "g/y@2")
 	expect("another shard", "a", 0, "g/x@2", "h/z@7")
-	o.set(1, group.Ownership{Group: "g", Members: []group.Owner{owns("y", 2, map[string][]int32{"a": {2}})}}, now)
+	o.set(1, group.Ownership{All: true, Group: "g", Members: []group.Owner{owns("y", 2, map[string][]int32{"a": {2}})}}, now)
 	expect("come again", "a", 2, "g/y@2")
 	now = now.Add(drainTime)
 	expect("come again for good", "a", 2, "g/y@2")
@@ -79,18 +78,18 @@ func TestOwners(t *testing.T) {
 
 	o.topicDeleted("a")
 	expect("deleted", "a", 2)
-	o.set(1, group.Ownership{Group: "g"}, now)
-	o.set(2, group.Ownership{Group: "h"}, now)
-	o.set(2, group.Ownership{Group: "h"}, now.Add(drainTime))
-	if len(o.groups) > 0 || len(o.ending) > 1 {
-		t.Errorf("remains: %v %v", o.groups, o.ending)
+	o.set(1, group.Ownership{All: true, Group: "g"}, now)
+	o.set(2, group.Ownership{All: true, Group: "h"}, now)
+	o.set(2, group.Ownership{All: true, Group: "h"}, now.Add(drainTime))
+	if len(o.groups) > 0 || len(o.ended) > 0 {
+		t.Errorf("remains: %v %v", o.groups, o.ended)
 	}
 }
 
 // What a client assigns need not exist.
 func TestOwnersOfNothing(t *testing.T) {
 	o := testOwners()
-	own := group.Ownership{Group: "g", Members: []group.Owner{owns("x", 1, map[string][]int32{"a": {-1, 4, 1 << 30, 3, 3}, "no": {0}})}}
+	own := group.Ownership{All: true, Group: "g", Members: []group.Owner{owns("x", 1, map[string][]int32{"a": {-1, 4, 1 << 30, 3, 3}, "no": {0}})}}
 	o.set(0, own, ownersEpoch)
 	if got := o.who("a", 3, ownersEpoch); len(got) != 1 {
 		t.Errorf("a-3 belongs to %v", got)
@@ -108,51 +107,113 @@ func TestOwnersOfNothing(t *testing.T) {
 // The index says what a list of all changes says, and holds nothing when all is over.
 func TestOwnersModel(t *testing.T) {
 	for seed := range uint64(300) {
-		rnd := rand.New(rand.NewPCG(seed, 1))
-		o, now := testOwners(), ownersEpoch
-		model := map[string][2]map[string]string{} // by group: what was, what is; partition to owner
-		lost := map[string]time.Time{}
-		for step := range 30 {
-			now = now.Add(time.Duration(rnd.Int64N(int64(20 * time.Second))))
-			name := fmt.Sprint("g", rnd.IntN(3))
-			own, is := randomOwnership(rnd, name, int32(step))
-			o.set(0, own, now)
-			model[name] = [2]map[string]string{model[name][1], is}
-			lost[name] = now
-			for _, topic := range []string{"a", "b"} {
-				for p := range int32(4) {
-					at := fmt.Sprint(topic, p)
-					var want []string
-					for g, m := range model {
-						if m[1][at] != "" {
-							want = append(want, m[1][at])
-						}
-						if was := m[0][at]; was != "" && now.Before(lost[g].Add(drainTime)) && member(was) != member(m[1][at]) {
-							want = append(want, was)
-						}
-					}
-					slices.Sort(want)
-					if got := o.who(topic, p, now); !slices.Equal(got, want) {
-						t.Fatalf("seed %d step %d: %s belongs to %v, want %v", seed, step, at, got, want)
-					}
-				}
+		m := ownersModel{t: t, rnd: rand.New(rand.NewPCG(seed, 1)), seed: seed, index: testOwners(), now: ownersEpoch,
+			owns: map[modelKey]string{}, was: map[modelKey]string{}, lost: map[modelKey]time.Time{}}
+		for range 40 {
+			m.step()
+		}
+		m.end()
+	}
+}
+
+type modelKey struct {
+	group, topic string
+	partition    int32
+}
+
+// ownersModel keeps for each group and partition who owns it, who did before, and since when not.
+type ownersModel struct {
+	t     *testing.T
+	rnd   *rand.Rand
+	seed  uint64
+	epoch int32
+	index *owners
+	now   time.Time
+	owns  map[modelKey]string
+	was   map[modelKey]string
+	lost  map[modelKey]time.Time
+}
+
+var modelPartitions = []modelKey{{"", "a", 0}, {"", "a", 1}, {"", "a", 2}, {"", "a", 3}, {"", "b", 0}, {"", "b", 1}}
+
+// step deals out the partitions of a group anew: all of them, or those of two members.
+func (m *ownersModel) step() {
+	m.now = m.now.Add(time.Duration(m.rnd.Int64N(int64(12 * time.Second))))
+	m.epoch++
+	own := group.Ownership{Group: fmt.Sprint("g", m.rnd.IntN(3)), All: m.rnd.IntN(2) == 0}
+	dealt := []string{"x", "y", "z"}
+	if !own.All {
+		dealt = dealt[:2]
+	}
+	has := map[string]map[string][]int32{}
+	for _, id := range dealt {
+		has[id] = map[string][]int32{}
+	}
+	for _, k := range modelPartitions {
+		k.group = own.Group
+		owner, dealer := m.owns[k], ""
+		if !own.All && owner != "" && member(owner) == own.Group+"/z" {
+			continue
+		}
+		if i := m.rnd.IntN(len(dealt) + 1); i < len(dealt) {
+			id := dealt[i]
+			has[id][k.topic] = append(has[id][k.topic], k.partition)
+			dealer = fmt.Sprintf("%s/%s@%d", own.Group, id, m.epoch)
+		}
+		m.change(k, owner, dealer)
+	}
+	for _, id := range dealt {
+		if !own.All || len(has[id]) > 0 {
+			own.Members = append(own.Members, owns(id, m.epoch, has[id]))
+		}
+	}
+	m.index.set(0, own, m.now)
+	m.compare()
+}
+
+func (m *ownersModel) change(k modelKey, from, to string) {
+	if from != "" && member(from) != member(to) {
+		m.was[k], m.lost[k] = from, m.now
+	}
+	if m.was[k] != "" && member(m.was[k]) == member(to) {
+		delete(m.was, k)
+	}
+	m.owns[k] = to
+}
+
+func (m *ownersModel) compare() {
+	for _, at := range modelPartitions {
+		var want []string
+		for _, name := range []string{"g0", "g1", "g2"} {
+			k := modelKey{name, at.topic, at.partition}
+			if m.owns[k] != "" {
+				want = append(want, m.owns[k])
+			}
+			if m.was[k] != "" && m.now.Before(m.lost[k].Add(drainTime)) {
+				want = append(want, m.was[k])
 			}
 		}
-		for name := range model {
-			o.set(0, group.Ownership{Group: name}, now)
+		slices.Sort(want)
+		if got := m.index.who(at.topic, at.partition, m.now); !slices.Equal(got, want) {
+			m.t.Fatalf("seed %d, epoch %d: %s-%d belongs to %v, want %v", m.seed, m.epoch, at.topic, at.partition, got, want)
 		}
-		now = now.Add(drainTime)
-		o.set(0, group.Ownership{Group: "other"}, now)
-		for topic, all := range o.topics {
-			for p, claims := range all {
-				if len(claims) > 0 {
-					t.Fatalf("seed %d: %s-%d still belongs to somebody", seed, topic, p)
-				}
+	}
+}
+
+func (m *ownersModel) end() {
+	for _, name := range []string{"g0", "g1", "g2"} {
+		m.index.set(0, group.Ownership{All: true, Group: name}, m.now)
+	}
+	m.index.set(0, group.Ownership{Group: "other"}, m.now.Add(drainTime))
+	for topic, all := range m.index.topics {
+		for p, claims := range all {
+			if len(claims) > 0 {
+				m.t.Fatalf("seed %d: %s-%d still belongs to somebody", m.seed, topic, p)
 			}
 		}
-		if !reflect.DeepEqual(o.groups, map[string]*groupClaims{}) || len(o.ending) > 0 {
-			t.Fatalf("seed %d: remains: %v %v", seed, o.groups, o.ending)
-		}
+	}
+	if len(m.index.groups) > 0 || len(m.index.ended) > 0 || m.index.past != 0 {
+		m.t.Fatalf("seed %d: remains: %v %v %d", m.seed, m.index.groups, m.index.ended, m.index.past)
 	}
 }
 
@@ -163,28 +224,4 @@ func member(s string) string {
 		}
 	}
 	return s
-}
-
-// randomOwnership deals the partitions out to three members or nobody.
-func randomOwnership(rnd *rand.Rand, name string, epoch int32) (group.Ownership, map[string]string) {
-	is := map[string]string{}
-	members := map[string]map[string][]int32{}
-	for _, topic := range []string{"a", "b"} {
-		for p := range map[string]int32{"a": 4, "b": 2}[topic] {
-			id := []string{"", "x", "y", "z"}[rnd.IntN(4)]
-			if id == "" {
-				continue
-			}
-			if members[id] == nil {
-				members[id] = map[string][]int32{}
-			}
-			members[id][topic] = append(members[id][topic], p)
-			is[fmt.Sprint(topic, p)] = fmt.Sprintf("%s/%s@%d", name, id, epoch)
-		}
-	}
-	own := group.Ownership{Group: name}
-	for id, ps := range members {
-		own.Members = append(own.Members, owns(id, epoch, ps))
-	}
-	return own, is
 }

@@ -68,7 +68,7 @@ func (m *Machine) subscription(g *group) topicSet {
 
 // tellOwnership gives the order that says who owns what. That nobody does is said once.
 func (m *Machine) tellOwnership(g *group) {
-	o := Ownership{Group: g.id}
+	o := Ownership{Group: g.id, All: true}
 	if g.isConsumers() {
 		for _, member := range g.members {
 			if owned := decodeAssignment(member.assignment); owned != nil {
@@ -80,6 +80,13 @@ func (m *Machine) tellOwnership(g *group) {
 		m.order(o)
 	}
 	g.owned = len(o.Members) > 0
+}
+
+// tellGone gives the order that says that a member owns nothing any more.
+func (m *Machine) tellGone(member *member) {
+	if g := member.g; g.owned && len(member.assignment) > 0 {
+		m.order(Ownership{Group: g.id, Members: []Owner{{MemberID: member.id}}})
+	}
 }
 
 func (g *group) owner(m *member, owned map[string][]int32) Owner {

@@ -48,7 +48,7 @@ func TestOwnership(t *testing.T) {
 	s.line("sync g a a=t:0,1")
 	s.line("join h b v=3 type=connect")
 	s.line("sync h b b=t:0,1")
-	want := []any{Ownership{"g", []Owner{{"a-1", Client{"a", "/127.0.0.1"}, "r1", 1, map[string][]int32{"t": {0, 1}}}}}}
+	want := []any{Ownership{"g", true, []Owner{{"a-1", Client{"a", "/127.0.0.1"}, "r1", 1, map[string][]int32{"t": {0, 1}}}}}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

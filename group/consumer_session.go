@@ -84,24 +84,44 @@ func (m *Machine) reviveConsumers(g *group) {
 	}
 }
 
-// tellConsumerOwnership gives the order that says who holds what.
+// tellConsumerOwnership gives the order that says what the members that a step has changed hold now; all members, where
+// there were none before, or no step. That nobody holds anything is said once.
 func (m *Machine) tellConsumerOwnership(d *consumerDraft) {
-	o := Ownership{Group: d.g.id}
-	for _, c := range d.members() {
-		held := m.named(c.held())
-		if len(held) == 0 {
-			continue
+	o := Ownership{Group: d.g.id, All: len(d.base.members) == 0 || len(d.changed) == 0}
+	if o.All {
+		for _, c := range d.members() {
+			if owner := m.consumerOwner(c); len(owner.Partitions) > 0 {
+				o.Members = append(o.Members, owner)
+			}
 		}
-		owner := Owner{MemberID: c.id, Client: c.client, Epoch: c.epoch, Partitions: held}
-		if c.rack != nil {
-			owner.RackID = *c.rack
-		}
-		o.Members = append(o.Members, owner)
+	} else {
+		o.Members = m.changedOwners(d)
 	}
-	if len(o.Members) > 0 || d.g.owned {
+	if len(o.Members) > 0 || o.All && d.g.owned {
 		m.order(o)
 	}
-	d.g.owned = len(o.Members) > 0
+	d.g.owned = len(o.Members) > 0 || !o.All && d.g.owned
+}
+
+func (m *Machine) changedOwners(d *consumerDraft) (owners []Owner) {
+	for _, id := range slices.Sorted(maps.Keys(d.changed)) {
+		c, had := d.changed[id], d.was(id)
+		switch {
+		case c == nil && len(had.held()) > 0:
+			owners = append(owners, Owner{MemberID: id})
+		case c != nil && len(had.held())+len(c.held()) > 0 && (c.epoch != had.epoch || !slices.Equal(c.held(), had.held())):
+			owners = append(owners, m.consumerOwner(c))
+		}
+	}
+	return owners
+}
+
+func (m *Machine) consumerOwner(c *consumerMember) Owner {
+	o := Owner{MemberID: c.id, Client: c.client, Epoch: c.epoch, Partitions: m.named(c.held())}
+	if c.rack != nil {
+		o.RackID = *c.rack
+	}
+	return o
 }
 
 // named gives the partitions by name of their topics; those of deleted topics are left out.

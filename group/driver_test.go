@@ -67,7 +67,7 @@ func TestBehindItsDriver(t *testing.T) {
 		if g := ask(Describe{"g"}).(kmsg.DescribeGroupsResponseGroup); g.State != string(Empty) {
 			t.Errorf("after eleven seconds: %s", g.State)
 		}
-		if len(orders) != 3 { // assigned, found again, and nobody's
+		if len(orders) != 4 { // assigned, found again, gone, and nobody's
 			t.Errorf("orders: %+v", orders)
 		}
 	})

@@ -98,13 +98,15 @@ type FetchedPartition struct {
 	Code        int16
 }
 
-// Ownership is an Order: who owns what in a group has changed (after a sync, a reconciliation, a leave). The shell keeps the index by partition.
+// Ownership is an Order: who owns what in a group has changed (after a sync, a reconciliation, a leave). The shell keeps the
+// index by partition. In a large group only a few members change at a time, so only they are told of, unless All is set.
 type Ownership struct {
 	Group   string
-	Members []Owner // all members that own something; empty: nobody
+	All     bool // who is not in Members owns nothing
+	Members []Owner
 }
 
-// Owner is a member with the partitions assigned to it.
+// Owner is a member with the partitions assigned to it; none: it owns nothing any more.
 type Owner struct {
 	MemberID   string
 	Client     Client

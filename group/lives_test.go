@@ -116,9 +116,10 @@ func newLife(t *testing.T, seed uint64) *life {
 	l.settings.InitialRebalanceDelay = time.Duration(l.rand.IntN(2)) * 3 * time.Second
 	l.settings.MaxSize = 2 + l.rand.IntN(8)
 	l.settings.OffsetsRetentionCheck = 12 * time.Hour
-	l.orders = l.checkOwnership
+	book := ownershipBook{}
+	l.orders = func(o any) { book.take(t, o.(Ownership)) }
 	l.stepped = func() { l.note(l.m) }
-	l.reborn = l.recall
+	l.reborn = func() { clear(book); l.recall() }
 	l.survive = func(volatile int) int { return l.rand.IntN(volatile + 1) }
 	if seed%8 == 0 {
 		l.twin = l.fresh()
@@ -281,13 +282,23 @@ func (l *life) note(m *Machine) {
 	}
 }
 
-func (l *life) checkOwnership(o any) {
-	own := o.(Ownership)
+// ownershipBook is what the orders say who owns: by group and member.
+type ownershipBook map[string]map[string]Owner
+
+// take follows an order, after which no partition of t has two owners. Other topics come and go, and a new one of the same
+// name is not told from the old one.
+func (b ownershipBook) take(t testing.TB, o Ownership) {
+	if o.All || b[o.Group] == nil {
+		b[o.Group] = map[string]Owner{}
+	}
+	for _, m := range o.Members {
+		b[o.Group][m.MemberID] = m
+	}
 	seen := map[int32]string{}
-	for _, m := range own.Members {
+	for _, m := range b[o.Group] {
 		for _, p := range m.Partitions["t"] {
 			if seen[p] != "" {
-				l.t.Fatalf("partition %d of %s is owned by %s and %s", p, own.Group, seen[p], m.MemberID)
+				t.Fatalf("partition %d of %s is owned by %s and %s", p, o.Group, seen[p], m.MemberID)
 			}
 			seen[p] = m.MemberID
 		}

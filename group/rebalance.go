@@ -70,13 +70,10 @@ func (m *Machine) completeIfJoined(g *group) {
 func (m *Machine) completeJoin(g *group) {
 	m.stop(&g.phase)
 	g.initial = nil
-	expelled := m.expel(g, func(member *member) bool { return member.joining == 0 && !member.static() })
+	m.expel(g, func(member *member) bool { return member.joining == 0 && !member.static() })
 	if len(g.members) == 0 {
 		m.becomeEmpty(g)
 		return
-	}
-	if expelled > 0 {
-		m.tellOwnership(g)
 	}
 	if !g.elect() {
 		m.start(&g.phase, max(g.rebalanceTimeout(), minRebalanceRetry), g)
@@ -118,7 +115,6 @@ func (m *Machine) becomeEmpty(g *group) {
 // expelUnsynced ends the membership of those that were told of the generation and never asked for their assignment.
 func (m *Machine) expelUnsynced(g *group) {
 	if m.expel(g, func(member *member) bool { return member.unsynced }) > 0 {
-		m.tellOwnership(g)
 		m.prepare(g)
 	}
 }
@@ -141,6 +137,7 @@ func (m *Machine) remove(member *member) {
 	m.endJoin(member, joinError("", kproto.UnknownMemberID))
 	m.endSync(member, syncError(kproto.UnknownMemberID))
 	m.stop(&member.alive)
+	m.tellGone(member)
 	member.g.remove(member)
 }
 
@@ -157,6 +154,5 @@ func (m *Machine) goOnWithout(g *group) {
 	if g.state == Empty {
 		return
 	}
-	m.tellOwnership(g)
 	m.rebalance(g)
 }

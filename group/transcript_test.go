@@ -404,11 +404,15 @@ func (s *stage) showOrder(o any) string {
 	if !ok {
 		return fmt.Sprintf("%T?", o)
 	}
-	if len(own.Members) == 0 {
+	if own.All && len(own.Members) == 0 {
 		return own.Group + " is nobody's"
 	}
 	var members []string
 	for _, m := range own.Members {
+		if len(m.Partitions) == 0 {
+			members = append(members, m.MemberID+" has nothing")
+			continue
+		}
 		members = append(members, fmt.Sprintf("%s has %s in %d", m.MemberID, showPartitions(m.Partitions), m.Epoch))
 	}
 	return own.Group + ": " + strings.Join(members, ", ")
