@@ -15,6 +15,8 @@ import (
 //	v9   members of the consumer protocol, by their epoch (KIP-848)
 //	v10  topic ids
 func (b *Broker) offsetCommit(c *call, q *kmsg.OffsetCommitRequest) {
+	b.groups.commits.RLock()
+	defer b.groups.commits.RUnlock()
 	m := newCommit(c, q)
 	if len(m.codes) == 0 {
 		c.answer(m.resp)

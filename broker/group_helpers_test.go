@@ -121,8 +121,8 @@ func (c *client) fetched(groupID, topic string, partition int32) kmsg.OffsetFetc
 	return resp.Topics[0].Partitions[0]
 }
 
-// group describes a group.
-func (c *client) group(groupID string) kmsg.DescribeGroupsResponseGroup {
+// describeGroup describes a group.
+func (c *client) describeGroup(groupID string) kmsg.DescribeGroupsResponseGroup {
 	c.t.Helper()
 	q := kmsg.NewPtrDescribeGroupsRequest()
 	q.Groups = []string{groupID}

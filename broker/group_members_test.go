@@ -41,7 +41,7 @@ func TestGroupOfTwo(t *testing.T) {
 		if resp := b.joined(v); resp.ErrorCode != 0 || resp.Generation != 2 || len(resp.Members) != 0 || resp.LeaderID != a.id {
 			t.Fatalf("v%d: the second JoinGroup: %+v", v, resp)
 		}
-		b.send(b.syncRequest(nil), min(v, 5)-one(v >= 5)) // v5 wants the protocol named
+		b.send(b.syncRequest(nil), min(v, 4))
 		if resp := a.sync(min(v, 4), map[string]string{a.id: "half", b.id: "other half"}); resp.ErrorCode != 0 || string(resp.MemberAssignment) != "half" {
 			t.Fatalf("v%d: the leader's SyncGroup: %+v", v, resp)
 		}
@@ -159,7 +159,7 @@ func TestStaticMemberID(t *testing.T) {
 	if resp := m.join(5); resp.ErrorCode != 0 || !strings.HasPrefix(resp.MemberID, "worker-7-") {
 		t.Errorf("%+v", resp)
 	}
-	if d := n.dial().group("g"); len(d.Members) != 1 || deref(d.Members[0].InstanceID) != "worker-7" || d.Members[0].ClientID != "test" || d.Members[0].ClientHost != "/127.0.0.1" {
+	if d := n.dial().describeGroup("g"); len(d.Members) != 1 || deref(d.Members[0].InstanceID) != "worker-7" || d.Members[0].ClientID != "test" || d.Members[0].ClientHost != "/127.0.0.1" {
 		t.Errorf("%+v", d)
 	}
 }
@@ -181,7 +181,7 @@ func TestGroupSurvives(t *testing.T) {
 		}
 		again.do()
 		m.client = n.dial()
-		if d := m.describe2(); d.State != "Stable" || len(d.Members) != 1 || string(d.Members[0].MemberAssignment) != "all" {
+		if d := m.describeGroup("g"); d.State != "Stable" || len(d.Members) != 1 || string(d.Members[0].MemberAssignment) != "all" {
 			t.Errorf("after a %s: %+v", again.what, d)
 		}
 		if code := m.heartbeat(4); code != 0 {
@@ -193,8 +193,6 @@ func TestGroupSurvives(t *testing.T) {
 		offset++
 	}
 }
-
-func (m *testMember) describe2() kmsg.DescribeGroupsResponseGroup { return m.client.group(m.group) }
 
 // Requests that come while the shard is being replayed wait for its end.
 func TestRequestsWaitForTheReplay(t *testing.T) {
@@ -231,7 +229,7 @@ func TestStopWhileJoining(t *testing.T) {
 	b.startJoin(9)
 	waitUntil(t, func() bool { return a.heartbeat(4) == 27 })
 	n.restart()
-	if state := n.dial().group("g").State; state != "Stable" {
+	if state := n.dial().describeGroup("g").State; state != "Stable" {
 		t.Errorf("the group is %s", state)
 	}
 }

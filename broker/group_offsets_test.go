@@ -330,6 +330,9 @@ func TestOffsetsTopic(t *testing.T) {
 	if got := c.delete(6, deleteEntry(kmsg.StringPtr(offsetsTopic), [16]byte{})); got[0].ErrorCode == 0 {
 		t.Errorf("delete: %+v", got)
 	}
+	if got := c.fetchOnce(offsetsTopic, p); got.ErrorCode != 0 || len(got.RecordBatches) == 0 {
+		t.Errorf("fetch: %+v", got)
+	}
 	records := n.records(p)
 	if len(records) != 1 {
 		t.Fatalf("%d records", len(records))
@@ -342,6 +345,20 @@ func TestOffsetsTopic(t *testing.T) {
 	if err := value.ReadFrom(records[0].Value); err != nil || value.Offset != 42 {
 		t.Errorf("value %+v, %v", value, err)
 	}
+}
+
+// fetchOnce reads a partition from its start.
+func (c *client) fetchOnce(topic string, partition int32) kmsg.FetchResponseTopicPartition {
+	c.t.Helper()
+	q := kmsg.NewPtrFetchRequest()
+	q.MaxBytes = 1 << 20
+	rt := kmsg.NewFetchRequestTopic()
+	rt.Topic = topic
+	rp := kmsg.NewFetchRequestTopicPartition()
+	rp.Partition, rp.PartitionMaxBytes = partition, 1<<20
+	rt.Partitions = append(rt.Partitions, rp)
+	q.Topics = append(q.Topics, rt)
+	return do[*kmsg.FetchResponse](c, q, 12).Topics[0].Partitions[0]
 }
 
 // records reads a partition of __consumer_offsets.
@@ -478,3 +495,29 @@ func TestListAndDescribeGroups(t *testing.T) {
 }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+
+// A commit whose topic was found is with its shard before the shard forgets the topic.
+func TestDeletionWaitsForCommitsUnderWay(t *testing.T) {
+	n := startNode(t, nil)
+	c := n.dial()
+	c.mustCreate("t")
+	c.commitCodes(8, "g", commitTopic("t", 0, 5, ""))
+	n.groups.commits.RLock() // a commit is between the two
+	q := kmsg.NewPtrDeleteTopicsRequest()
+	q.Topics = []kmsg.DeleteTopicsRequestTopic{deleteEntry(kmsg.StringPtr("t"), [16]byte{})}
+	deleter := n.dial()
+	deleter.send(q, 6)
+	waitUntil(t, func() bool { return n.topics.byName("t") == nil })
+	for range 100 { // time enough to do wrong
+		if x := c.fetched("g", "t", 0); x.Offset != 5 {
+			t.Fatalf("forgotten too early: %+v", x)
+		}
+	}
+	n.groups.commits.RUnlock()
+	if resp := answer[*kmsg.DeleteTopicsResponse](deleter, q, 6); resp.Topics[0].ErrorCode != 0 {
+		t.Errorf("%+v", resp)
+	}
+	if x := c.fetched("g", "t", 0); x.Offset != -1 {
+		t.Errorf("not forgotten: %+v", x)
+	}
+}

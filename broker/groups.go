@@ -30,6 +30,10 @@ type groups struct {
 	opened  bool     // the shards that hold groups have been begun
 	deleted []func() // deletions of topics that wait for it
 
+	// commits is held for reading from the look-up of a commit's topics until the commit is with its shard, and for
+	// writing while the shards are told to forget a topic: no commit to a deleted topic comes after that.
+	commits sync.RWMutex
+
 	// The topics reach the machines only once a member of the next-generation protocol has come.
 	feed    sync.Once
 	feeding atomic.Bool
@@ -117,15 +121,19 @@ func (g *groups) create(done func(t *topic, err error)) {
 	}}}
 	g.b.catalog.Do(event, func(v any, err error) {
 		t := g.b.topics.byName(offsetsTopic) // it may be another call's, made at the same time
-		if t == nil && err == nil {
+		if t != nil {
+			done(t, nil)
+			return
+		}
+		if err == nil {
 			err = v.([]catalog.TopicResult)[0].Err
 		}
-		if t != nil {
-			err = nil
-		}
-		done(t, err)
+		g.b.logger.Error("the topic of the groups could not be made", "topic", offsetsTopic, "err", err)
+		done(nil, errNoGroups)
 	})
 }
+
+var errNoGroups = kproto.Errorf(kproto.CoordinatorNotAvailable, "The topic of the groups, "+offsetsTopic+", could not be made.")
 
 // shard gives the shard of a partition, and begins it if it is new. It is nil when the broker is being closed.
 func (g *groups) shard(t *topic, partition int32) *coord.Shard {
@@ -249,6 +257,8 @@ func (g *groups) topicDeleted(name string, done func(error)) {
 		done(coord.ErrClosed)
 		return
 	}
+	g.commits.Lock()
+	defer g.commits.Unlock()
 	askAll(g.running(), group.TopicDeleted{Name: name}, func(any) {}, done)
 }
 
