@@ -182,7 +182,7 @@ func (l *modernLife) check() {
 		if member == nil || c.id == "" || c.life != c.joined {
 			continue // nobody, or it has not heard yet that it is fenced
 		}
-		if !c.owns.within(member.held()) {
+		if !c.claims().within(member.held()) {
 			l.t.Fatalf("%s owns %v and holds %v", c.id, c.owns, member.held())
 		}
 		for _, p := range c.owns {

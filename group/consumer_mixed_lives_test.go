@@ -63,7 +63,7 @@ func (c *modernClient) oldAsk(ev any, done func(v any)) {
 func (c *modernClient) oldJoin() {
 	c.changed = false
 	m := kmsg.ConsumerMemberMetadata{Version: 1, Topics: c.oldTopics()}
-	byName := c.l.m.named(c.owns)
+	byName := c.l.m.named(c.claims())
 	for _, name := range slices.Sorted(slices.Values(c.l.topicNames())) {
 		if len(byName[name]) > 0 {
 			m.OwnedPartitions = append(m.OwnedPartitions, kmsg.ConsumerMemberMetadataOwnedPartition{Topic: name, Partitions: byName[name]})
@@ -84,6 +84,15 @@ func (c *modernClient) oldJoin() {
 		c.id, c.epoch, c.stage, c.joined = resp.MemberID, resp.Generation, oldJoined, c.life
 		c.roster = resp.Members
 	})
+}
+
+// claims are those of its partitions that a client can say are its own. The classic protocol names topics, and a deleted one is
+// nobody's: the group does not wait for its partitions to be given back (ownedByName), while the client may still be busy with that.
+func (c *modernClient) claims() partitionSet {
+	if !c.old {
+		return c.owns
+	}
+	return c.owns.filter(func(p topicPartition) bool { _, exists := c.l.m.topicNames[p.topic]; return exists })
 }
 
 // oldTopics are names alone.
