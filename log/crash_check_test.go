@@ -36,12 +36,22 @@ func checkImage(img *vfs.Mem, ps promises, killed bool) error {
 		return fmt.Errorf("second recovery: %w", err)
 	}
 	if !reflect.DeepEqual(states, again) {
-		return fmt.Errorf("second recovery differs: %+v, then %+v", states, again)
+		return differ(states, again)
 	}
 	if after, err := contents(second); err != nil || !maps.Equal(before, after) {
 		return fmt.Errorf("second recovery changed files: %v (%v)", changed(before, after), err)
 	}
 	return goOn(second, d, ps, again)
+}
+
+// differ shows the first partition that is not the same.
+func differ(states, again []partState) error {
+	for i := range states {
+		if !reflect.DeepEqual(states[i], again[i]) {
+			return fmt.Errorf("second recovery differs: %+v, then %+v", states[i], again[i])
+		}
+	}
+	return nil
 }
 
 // start is what the broker does at its start: open, finish deletions, register, recover.

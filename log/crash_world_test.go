@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"testing"
@@ -20,7 +21,6 @@ type world struct {
 	t     testing.TB
 	mem   *vfs.Mem
 	in    *vfs.Injector
-	gen   uint32 // of its ticket
 	proc  *crashtest.Process
 	dir   *Dir
 	epoch int32
@@ -266,9 +266,21 @@ func (p *part) must(s batchSpec) *pending {
 
 // wait gives the answer, and then reads as a consumer does.
 func (x *pending) wait() error {
+	hang := time.AfterFunc(time.Minute, func() { // an answer that never comes: show who should have given it
+		debug.SetTraceback("all")
+		panic(fmt.Sprintf("no answer for batch %d at %d; the log: %s", x.try.id, x.a.Base, x.a.Ticket.log.describe()))
+	})
+	defer hang.Stop()
 	err := <-x.ch
 	x.p.w.observe()
 	return err
+}
+
+func (l *Log) describe() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return fmt.Sprintf("state %d (%v), durable %d, end %d, queued %v, again %v, waiters %d, generation %d, sealing %d",
+		l.state, l.offline, l.durable, l.end, l.queued, l.again, len(l.waiters), l.gen, len(l.sealing))
 }
 
 func waitAll(t testing.TB, xs ...*pending) {

@@ -85,7 +85,7 @@ type visible struct {
 	pos    int64
 }
 
-// sealing is a rolled segment and the producers' state at its end (nil if it is known from elsewhere).
+// sealing is a rolled segment and the producers' state at its end.
 type sealing struct {
 	seg       *segment
 	producers producers

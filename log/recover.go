@@ -401,8 +401,9 @@ type recovery struct {
 	known bool
 	first int
 
-	renewing bool  // in this segment
-	expected int64 // next offset
+	renewing bool        // in this segment
+	expected int64       // next offset
+	rolled   []producers // at the end of each segment but the last
 	buf      []byte
 	scanned  int64
 }
@@ -436,6 +437,9 @@ func (r *recovery) run() error {
 				return err
 			}
 			break
+		}
+		if i+1 < len(segs) {
+			r.rolled = append(r.rolled, l.copyProducers(r.cfg, time.Now()))
 		}
 	}
 	return r.settle()
@@ -635,8 +639,8 @@ func (r *recovery) settle() error {
 	if l.start > l.end {
 		return r.restartAtStart()
 	}
-	for _, rolled := range l.segs[r.first : len(l.segs)-1] {
-		l.toSeal(rolled, nil)
+	for i, rolled := range l.segs[r.first : len(l.segs)-1] {
+		l.toSeal(rolled, r.rolled[i])
 	}
 	l.recovery = l.segs[r.first].base
 	if l.damage == nil {

@@ -200,3 +200,28 @@ func TestLogStartUnknown(t *testing.T) {
 	}
 	readAll(t, l)
 }
+
+// TestProducersOutliveSegments: a producer's window survives kills, clean stops and the deletion of the segments that its batches were in.
+func TestProducersOutliveSegments(t *testing.T) {
+	fs := vfs.NewMem()
+	d := openDir(t, fs)
+	mustWait(t, mustAppend(t, d.Log("a", testTopic, 0, tiny()), batchSpec{size: 300, pid: 1}))
+	for i := range 4 {
+		for range 3 {
+			mustWait(t, mustAppend(t, d.Log("a", testTopic, 0, tiny()), batchSpec{size: 100}))
+		}
+		if i == 3 {
+			_, err := d.Log("a", testTopic, 0, tiny()).AdvanceStart(context.Background(), mustOffsets(t, d.Log("a", testTopic, 0, tiny())).High)
+			must(t, err)
+		}
+		must(t, d.Close(context.Background()))
+		if i%2 == 1 {
+			must(t, fs.Remove("data/"+cleanFile))
+		}
+		d = openDir(t, fs)
+		must(t, d.Recover(context.Background()))
+		if a := mustAppend(t, d.Log("a", testTopic, 0, tiny()), batchSpec{size: 300, pid: 1}); !a.Duplicate || a.Base != 0 {
+			t.Fatalf("run %d: %+v", i, a)
+		}
+	}
+}

@@ -227,7 +227,7 @@ func (s *segment) rebuild(interval int64) error {
 		if errors.Is(err, ErrStorage) {
 			return err
 		}
-		if err != nil {
+		if err != nil || h.BaseOffset() != fresh.next {
 			break // the end, or damage: what lies before it can be found
 		}
 		fresh.note(h, pos, size, interval)

@@ -250,7 +250,7 @@ func (l *Log) writeSideFiles(s sealing) error {
 		return err
 	}
 	if s.producers != nil {
-		if err := l.writeProducers(s.seg.next, s.producers); err != nil {
+		if err := l.writeProducers(s.seg.base, s.seg.next, s.producers); err != nil {
 			return err
 		}
 	}
@@ -260,21 +260,28 @@ func (l *Log) writeSideFiles(s sealing) error {
 	return nil
 }
 
-func (l *Log) writeProducers(offset int64, ps producers) error {
+// writeProducers writes a snapshot of the end of a segment.
+func (l *Log) writeProducers(base, offset int64, ps producers) error {
 	if err := writeSynced(l.dir.fs, filepath.Join(l.path(), segmentName(offset, producerSuffix)), ps.encode()); err != nil {
 		return err
 	}
-	return l.removeOldSnapshots(offset)
+	return l.removeOldSnapshots(base, offset)
 }
 
-// removeOldSnapshots keeps the newest snapshot below offset, in case the one at offset should be unreadable.
-func (l *Log) removeOldSnapshots(offset int64) error {
-	offsets, err := l.snapshots()
+// removeOldSnapshots keeps, of those below offset, the newest at or below the segment's base, where recovery may begin, and the one before it in
+// case it should be unreadable.
+func (l *Log) removeOldSnapshots(base, offset int64) error {
+	old, err := l.snapshots()
 	if err != nil {
 		return err
 	}
-	below := slices.DeleteFunc(offsets, func(o int64) bool { return o >= offset })
-	for _, o := range below[:max(0, len(below)-1)] {
+	old = slices.DeleteFunc(old, func(o int64) bool { return o >= offset })
+	first, found := slices.BinarySearch(old, base)
+	if found {
+		first++
+	}
+	old = slices.Delete(old, max(0, first-2), first)
+	for _, o := range old {
 		if err := l.dir.fs.Remove(filepath.Join(l.path(), segmentName(o, producerSuffix))); err != nil {
 			return storageError("remove old producer snapshot", err)
 		}
@@ -351,17 +358,17 @@ func (l *Log) cut() error {
 	if err := l.cutLast(); err != nil {
 		return err
 	}
-	if len(l.segs) > 0 && !l.active().sealed {
-		// If it had rolled already, the producers' state at its old end knows batches that are taken back: no snapshot is made of that.
-		l.unseal(l.active())
-		l.toSeal(l.active(), nil)
-	}
 	l.end = l.durable
 	l.epochs.cut(l.end)
 	l.epochsDirty = true
 	l.tail = tail{}
 	if err := l.loadProducers(l.segs, l.end); err != nil {
 		return err
+	}
+	if len(l.segs) > 0 && !l.active().sealed {
+		// If it had rolled already, the producers' state at its old end knows batches that are taken back.
+		l.unseal(l.active())
+		l.toSeal(l.active(), l.copyProducers(l.cfg.Load(), time.Now()))
 	}
 	if err := l.freshSegment(); err != nil {
 		return err

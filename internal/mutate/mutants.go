@@ -100,7 +100,7 @@ var mutants = []mutant{
 	{
 		name: "snapshot of a segment that was cut",
 		file: "log/sync.go", pkg: inLog, tests: "TestSnapshotAfterCut",
-		old: "\t\tl.unseal(l.active())\n\t\tl.toSeal(l.active(), nil)\n", new: "\t\tif len(l.sealing) == 0 {\n\t\t\tl.toSeal(l.active(), nil)\n\t\t}\n",
+		old: "\t\tl.unseal(l.active())\n\t\tl.toSeal(l.active(), l.copyProducers(l.cfg.Load(), time.Now()))\n", new: "",
 	},
 	{
 		name: "recovery does not sync what it shows",
@@ -120,7 +120,7 @@ var mutants = []mutant{
 	{
 		name: "producer snapshot at the wrong offset",
 		file: "log/sync.go", pkg: inLog, tests: powerCuts,
-		old: "if err := l.writeProducers(s.seg.next, s.producers); err != nil {", new: "if err := l.writeProducers(s.seg.base, s.producers); err != nil {",
+		old: "if err := l.writeProducers(s.seg.base, s.seg.next, s.producers); err != nil {", new: "if err := l.writeProducers(s.seg.base, s.seg.base, s.producers); err != nil {",
 	},
 	{
 		name: "what a killed run left unsynced is not written anew",
