@@ -110,7 +110,7 @@ func TestConsumerGroup(t *testing.T) {
 
 // A group moves from the classic to the consumer protocol and back, one member at a time, and reads everything.
 func TestGroupMigration(t *testing.T) {
-	b, err := Start(Options{InMemory: true, Settings: map[string]string{"num.partitions": "4", "group.consumer.heartbeat.interval.ms": "500"}})
+	b, err := Start(Options{InMemory: true, Settings: map[string]string{"num.partitions": "4", "group.consumer.heartbeat.interval.ms": "500", "group.consumer.min.heartbeat.interval.ms": "500"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func TestGroupMigration(t *testing.T) {
 }
 
 func consumeInGroup(t *testing.T, opts ...kgo.Opt) {
-	o := Options{DataDir: filepath.Join(t.TempDir(), "data"), Settings: map[string]string{"num.partitions": "4", "group.consumer.heartbeat.interval.ms": "500"}}
+	o := Options{DataDir: filepath.Join(t.TempDir(), "data"), Settings: map[string]string{"num.partitions": "4", "group.consumer.heartbeat.interval.ms": "500", "group.consumer.min.heartbeat.interval.ms": "500"}}
 	b, err := Start(o)
 	if err != nil {
 		t.Fatal(err)

@@ -11,11 +11,11 @@ import (
 	"sluice/kproto"
 )
 
-// describeConfigs answers DescribeConfigs, v1-4: the settings of topics, of this broker ("1") and of all brokers ("",
+// describeConfigs answers DescribeConfigs, v1-4: the settings of topics, groups, this broker ("1") and all brokers ("",
 // only what is set there), with their sources. Named keys filter; null or no keys mean all.
 //
-// Of the broker's loggers there is one, root, and its level is not changed through Kafka's protocol. Client metrics
-// subscriptions and groups have no settings yet.
+// Groups need not exist. Of the broker's loggers there is one, root, and its level is not changed through Kafka's protocol.
+// Client metrics subscriptions have no settings.
 //
 // A resource that is named twice is refused, and an answer holds maxDescribedConfigs settings, so that a small
 // request cannot ask for gigabytes.
@@ -81,7 +81,12 @@ func (b *Broker) describeResource(typ catalog.ResourceType, name string) ([]conf
 		return b.describeBroker(name)
 	case resourceBrokerLogger:
 		return b.describeLoggers(name)
-	case resourceClientMetrics, catalog.ResourceGroup:
+	case catalog.ResourceGroup:
+		if err := checkGroupName(name); err != nil {
+			return nil, err
+		}
+		return config.DescribeGroup(b.settings.Load().forGroup(b.groupConfigs.own(name))), nil
+	case resourceClientMetrics:
 		if name == "" {
 			return nil, kproto.Errorf(kproto.InvalidRequest, "The resource name is empty.")
 		}

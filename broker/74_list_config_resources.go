@@ -13,7 +13,7 @@ import (
 // listConfigResources answers ListConfigResources, v0-1 (KIP-1142): the names of what has settings.
 //
 //	v0  client metrics subscriptions only, of which there are none
-//	v1  the asked types, none meaning all
+//	v1  the asked types, none meaning all; of groups those that have settings of their own
 func (b *Broker) listConfigResources(c *call, q *kmsg.ListConfigResourcesRequest) {
 	resp := kmsg.NewPtrListConfigResourcesResponse()
 	known := []catalog.ResourceType{catalog.ResourceTopic, catalog.ResourceBroker, resourceBrokerLogger, resourceClientMetrics, catalog.ResourceGroup}
@@ -52,6 +52,8 @@ func (b *Broker) configResources(t catalog.ResourceType) (names []string) {
 		})
 	case catalog.ResourceBroker, resourceBrokerLogger:
 		names = []string{strconv.Itoa(NodeID)}
+	case catalog.ResourceGroup:
+		names = b.groupConfigs.names()
 	}
 	return names
 }

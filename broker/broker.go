@@ -41,6 +41,7 @@ type Broker struct {
 	settings      atomic.Pointer[settings]
 	topics        *topics
 	groups        *groups
+	groupConfigs  groupConfigs
 	pids          pidAllocator
 	deletions     deletions
 	metrics       *metrics

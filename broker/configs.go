@@ -102,6 +102,8 @@ func (b *Broker) alterable(r resourceKey) (config.Scope, error) {
 		return config.ScopeTopic, nil
 	case catalog.ResourceBroker:
 		return config.ScopeBroker, checkBrokerName(r.name)
+	case catalog.ResourceGroup:
+		return config.ScopeGroup, checkGroupName(r.name)
 	}
 	return 0, kproto.Errorf(kproto.InvalidRequest, "Configs of resource type %d cannot be altered.", r.typ)
 }
@@ -166,10 +168,12 @@ func checkOp(scope config.Scope, o op) (string, error) {
 	switch {
 	case o.kind == catalog.OpSet:
 		return checkLive(scope, o.key, *o.value)
+	case o.kind == catalog.OpDelete && known:
+		return name, nil
+	case o.kind == catalog.OpDelete:
+		return o.key, nil // as in Kafka: what is not known cannot be set, so it is not
 	case !known:
 		return "", kproto.Errorf(kproto.InvalidConfig, "There is no config %s.", o.key)
-	case o.kind == catalog.OpDelete:
-		return name, nil
 	case !config.IsList(scope, o.key):
 		return "", kproto.Errorf(kproto.InvalidConfig, "The config %s is no list, so nothing can be added to it or taken from it.", o.key)
 	}

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -115,7 +116,7 @@ func TestAlterConfigsErrors(t *testing.T) {
 		{"negative operation", incremental(typeTopic, "a", edit{-1, "retention.ms", "1"}), 42},
 		{"unset", incremental(typeTopic, "a", edit{1, "retention.ms", null}), 0},
 		{"unset with a value", incremental(typeTopic, "a", edit{1, "retention.ms", "1"}), 0},
-		{"unset unknown", incremental(typeTopic, "a", edit{1, "no.such", null}), 40},
+		{"unset unknown", incremental(typeTopic, "a", edit{1, "no.such", null}), 0},
 		{"append", incremental(typeTopic, "a", edit{2, "cleanup.policy", "compact"}), 0},
 		{"append null", incremental(typeTopic, "a", edit{2, "cleanup.policy", null}), 42},
 		{"append what is no list", incremental(typeTopic, "a", edit{2, "retention.ms", "1"}), 40},
@@ -133,7 +134,13 @@ func TestAlterConfigsErrors(t *testing.T) {
 		{"unknown broker key", incremental(typeBroker, "1", edit{0, "no.such", "2"}), 40},
 		{"bad broker value", incremental(typeBroker, "1", edit{0, "log.retention.ms", "soon"}), 40},
 		{"loggers", incremental(typeLogger, "1", edit{0, "root", "DEBUG"}), 42},
-		{"groups", incremental(typeGroup, "g", edit{0, "consumer.session.timeout.ms", "50000"}), 42},
+		{"group", incremental(typeGroup, "g", edit{0, "consumer.session.timeout.ms", "50000"}), 0},
+		{"group without a name", incremental(typeGroup, "", edit{0, "consumer.session.timeout.ms", "50000"}), 42},
+		{"group with a long name", incremental(typeGroup, strings.Repeat("g", maxGroupName+1), edit{0, "consumer.session.timeout.ms", "50000"}), 42},
+		{"unknown group key", incremental(typeGroup, "g", edit{0, "no.such", "50000"}), 40},
+		{"bad group value", incremental(typeGroup, "g", edit{0, "consumer.session.timeout.ms", "x"}), 40},
+		{"group value below the broker's bound", incremental(typeGroup, "g", edit{0, "consumer.session.timeout.ms", "44999"}), 40},
+		{"group value above the broker's bound", incremental(typeGroup, "g", edit{0, "consumer.heartbeat.interval.ms", "15001"}), 40},
 		{"unknown resource", incremental(99, "a", edit{0, "retention.ms", "1"}), 42},
 		{"unknown resource 0", incremental(0, "a", edit{0, "retention.ms", "1"}), 42},
 	} {

@@ -57,8 +57,8 @@ func (b *Broker) topicChanged(t catalog.Topic) error {
 
 // configChanged puts a broker's or a group's new settings in force, for the logs that exist as well.
 func (b *Broker) configChanged(c catalog.ConfigChanged) error {
-	if c.Type != catalog.ResourceBroker {
-		return nil // groups read their own layer when they come
+	if c.Type == catalog.ResourceGroup {
+		return b.groupConfigs.put(b.settings.Load(), c.Name, c.Values)
 	}
 	s, err := b.settings.Load().with(c)
 	if err != nil {
@@ -70,7 +70,7 @@ func (b *Broker) configChanged(c catalog.ConfigChanged) error {
 			return err
 		}
 	}
-	return nil
+	return b.groupConfigs.renew(s)
 }
 
 // change hands an event to the catalog. done runs once everything that the change brought about has reached the data

@@ -184,14 +184,15 @@ func (g *groups) running() []*coord.Shard {
 // newMachine gives an empty machine for a partition; the replay that follows says again who owns what.
 func (g *groups) newMachine(partition int32) machine.Machine {
 	g.owners.forget(partition, time.Now())
-	m := group.New(group.Options{Settings: g.settings, CompileRegex: compileSubscription})
+	m := group.New(group.Options{Settings: g.settings, OfGroup: g.settingsOf, CompileRegex: compileSubscription})
 	m.Step(time.Now(), g.b.topics.forGroups())
 	return m
 }
 
 // settings are those in force now.
 func (g *groups) settings() group.Settings {
-	c := g.b.config().Groups
+	conf := g.b.config()
+	c := conf.Groups
 	return group.Settings{
 		MinSessionTimeout:         c.MinSessionTimeout,
 		MaxSessionTimeout:         c.MaxSessionTimeout,
@@ -200,9 +201,12 @@ func (g *groups) settings() group.Settings {
 		OffsetMetadataMaxBytes:    c.OffsetMetadataMaxBytes,
 		OffsetsRetention:          c.OffsetsRetention,
 		OffsetsRetentionCheck:     c.OffsetsRetentionCheckInterval,
-		ConsumerSessionTimeout:    c.ConsumerSessionTimeout,
-		ConsumerHeartbeatInterval: c.ConsumerHeartbeatInterval,
+		ConsumerSettings:          consumerSettings(&conf.Group),
 		ConsumerReconcileInterval: reconcileInterval,
+		ConsumerMaxSize:           c.ConsumerMaxSize,
+		ConsumerAssignors:         c.ConsumerAssignors,
+		Upgrade:                   c.Migration.Up,
+		Downgrade:                 c.Migration.Down,
 	}
 }
 

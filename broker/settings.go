@@ -53,6 +53,13 @@ func (s *settings) forTopic(own map[string]string) config.Layers {
 	return l
 }
 
+// forGroup is the layers with a group's settings on top.
+func (s *settings) forGroup(own map[string]string) config.Layers {
+	l := s.layers
+	l.Group = own
+	return l
+}
+
 // topic makes a topic's snapshot, for the API and for its logs. Topics without settings of their own share one of each.
 func (s *settings) topic(t catalog.Topic) (*config.Topic, *log.Config, error) {
 	if len(t.Config) == 0 {
@@ -93,6 +100,8 @@ func (b *Broker) validateConfigs(t catalog.ResourceType, name string, all map[st
 	case catalog.ResourceTopic:
 		_, err := config.NewTopic(s.forTopic(all))
 		return err
+	case catalog.ResourceGroup:
+		return config.CheckGroup(s.forGroup(all))
 	case catalog.ResourceBroker:
 		_, err := s.with(catalog.ConfigChanged{Type: t, Name: name, Values: all})
 		return err

@@ -1,6 +1,9 @@
 package config
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // brokerRows are the broker's own settings; those that stand in for topic settings are declared with them.
 var brokerRows = []*row{
@@ -238,14 +241,21 @@ var brokerRows = []*row{
 	},
 	{
 		name: "group.consumer.max.size", kind: kindInt, def: unlimited32, allow: atLeast(1),
-		doc: "The most members of a consumer group of the new protocol (KIP-848).",
+		broker: whole(func(b *Broker) *int { return &b.Groups.ConsumerMaxSize }),
+		doc:    "The most members of a consumer group of the new protocol (KIP-848).",
 	},
 	{
-		name: "group.consumer.assignors", kind: kindList, def: "uniform,range",
-		doc: "The assignors of the new protocol; the first is the default.",
+		name: "group.consumer.assignors", kind: kindList, def: "uniform,range", allow: assignorList(),
+		broker: func(b *Broker, v value) { b.Groups.ConsumerAssignors = shortAssignors(v.list) },
+		doc:    "The assignors that members of the new protocol may ask for; the first is the group's where they do not ask.",
 	},
 	{
 		name: "group.consumer.migration.policy", kind: kindString, def: "bidirectional", allow: oneOfAnyCase("disabled", "downgrade", "upgrade", "bidirectional"),
+		broker: func(b *Broker, v value) {
+			policy := strings.ToLower(v.text)
+			b.Groups.Migration.Up = policy == "upgrade" || policy == "bidirectional"
+			b.Groups.Migration.Down = policy == "downgrade" || policy == "bidirectional"
+		},
 		doc: "Which way a group may change between the classic and the new protocol.",
 	},
 	{
@@ -298,24 +308,3 @@ var brokerRows = []*row{
 }
 
 const oneNode = "one node can hold one replica"
-
-// groupRows are the settings of a consumer group (KIP-848), with the broker settings they fall back on.
-var groupRows = []*row{
-	{
-		name: "consumer.session.timeout.ms", kind: kindInt, def: "45000", allow: atLeast(1),
-		fallback: []fallback{{name: "group.consumer.session.timeout.ms", fixed: true}},
-		group:    millis(func(g *Groups) *time.Duration { return &g.ConsumerSessionTimeout }),
-		doc:      "How long a silent member stays in the group.",
-	},
-	{
-		name: "consumer.heartbeat.interval.ms", kind: kindInt, def: "5000", allow: atLeast(1),
-		fallback: []fallback{{name: "group.consumer.heartbeat.interval.ms", fixed: true}},
-		group:    millis(func(g *Groups) *time.Duration { return &g.ConsumerHeartbeatInterval }),
-		doc:      "How often members are told to send a heartbeat.",
-	},
-	{
-		name: "consumer.assignment.interval.ms", kind: kindInt, def: "1000", allow: atLeast(0),
-		fallback: under("group.consumer.assignment.interval.ms"),
-		doc:      "The least time between two assignments of a group.",
-	},
-}

@@ -135,7 +135,7 @@ func everything(t *testing.T) map[string]string {
 	values := map[string]string{}
 	for _, r := range settings.declared(ScopeTopic) {
 		if !r.internal && r.name != "remote.storage.enable" {
-			values[r.name] = other(t, r)
+			values[r.name] = *other(t, r, func(v string) (*string, error) { return &v, nil })
 		}
 	}
 	return values

@@ -30,6 +30,13 @@ func newRegistry(topic, group, broker []*row) *registry {
 		g.add(r, ScopeBroker)
 		r.chain = []*row{r}
 	}
+	for _, r := range group {
+		for _, name := range []string{r.lowest, r.highest} {
+			if b := g.find(ScopeBroker, name); b != nil {
+				b.isBound = true
+			}
+		}
+	}
 	for scope, rows := range g.rows {
 		g.sorted[scope] = slices.SortedFunc(slices.Values(rows), func(a, b *row) int { return strings.Compare(a.name, b.name) })
 	}

@@ -81,7 +81,7 @@ func TestForeignKeys(t *testing.T) {
 func TestIgnored(t *testing.T) {
 	for key, want := range map[string]bool{
 		"num.io.threads": true, "zookeeper.connect": true, "listeners": true, "node.id": true, "log.preallocate": true,
-		"offsets.commit.timeout.ms": true, "group.max.size": false, "listener.name.internal.ssl.keystore.location": true, "config.providers.file.class": true,
+		"offsets.commit.timeout.ms": true, "group.max.size": false, "group.consumer.min.session.timeout.ms": false, "group.consumer.assignors": false, "listener.name.internal.ssl.keystore.location": true, "config.providers.file.class": true,
 		"listener.name.": false, "log.segment.bytes": false, "log.retention.hours": false, "num.partitions": false,
 		"sluice.durability": false, "no.such.key": false, "retention.ms": false,
 	} {

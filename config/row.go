@@ -34,7 +34,10 @@ type row struct {
 	// Where the value is stored. A setting that is stored nowhere is accepted, checked and described, and has no effect.
 	broker func(*Broker, value)
 	topic  func(*Topic, value)
-	group  func(*Groups, value)
+	group  func(*Group, value)
+
+	// The broker settings that bound a group's value, "" where nothing does.
+	lowest, highest string
 
 	// Of a broker row made from a fallback: the row it stands in for, and how many units of that one unit of this is.
 	over *row
@@ -43,6 +46,7 @@ type row struct {
 	// Filled in by the registry: the broker rows that the value falls back on, and the default.
 	chain     []*row
 	parsedDef value
+	isBound   bool // it bounds a group's setting
 }
 
 // fallback is a broker setting that stands in for a topic or group setting. What it does not say is as in that row; of
@@ -63,7 +67,7 @@ func (r *row) hasEffect() bool {
 	if r.over != nil {
 		return r.over.hasEffect()
 	}
-	return r.broker != nil || r.topic != nil || r.group != nil || r.stated != ""
+	return r.broker != nil || r.topic != nil || r.group != nil || r.stated != "" || r.isBound
 }
 
 // wants says what a value must be.

@@ -29,6 +29,7 @@ type Broker struct {
 	ProducerExpiration       time.Duration
 	Groups                   Groups
 	Topic                    Topic // what a topic without settings of its own gets
+	Group                    Group // what a group without settings of its own gets
 }
 
 // Groups is the part of a broker's settings that its groups go by.
@@ -39,9 +40,13 @@ type Groups struct {
 	OffsetMetadataMaxBytes               int
 	OffsetsRetention                     time.Duration
 	OffsetsRetentionCheckInterval        time.Duration
-	ConsumerSessionTimeout               time.Duration
-	ConsumerHeartbeatInterval            time.Duration
+	ConsumerMaxSize                      int      // members
+	ConsumerAssignors                    []string // uniform, range; the first is the default
+	Migration                            Migration
 }
+
+// Migration tells which way the members of a group may take it: up to the new protocol, down to the classic one.
+type Migration struct{ Up, Down bool }
 
 // Topic is the typed snapshot of a topic's settings. It does not change.
 type Topic struct {
@@ -62,6 +67,12 @@ type Topic struct {
 	RetentionBytes                 int64 // below zero: no limit
 	MinInsyncReplicas              int
 	FileDeleteDelay                time.Duration
+}
+
+// Group is the typed snapshot of the settings of a consumer group of the new protocol (KIP-848). It does not change.
+type Group struct {
+	SessionTimeout    time.Duration
+	HeartbeatInterval time.Duration
 }
 
 // NewBroker makes the snapshot of a broker's settings; the topic and group layers play no part. The error names a value
@@ -86,23 +97,15 @@ func NewBroker(l Layers) (*Broker, error) {
 		return nil, err
 	}
 	b.Topic = *t
-	return b, l.storeGroups(&b.Groups)
-}
-
-func (l Layers) storeGroups(g *Groups) error {
-	for _, r := range settings.declared(ScopeGroup) {
-		if r.group == nil {
-			continue
-		}
-		v, set, err := l.effective(r)
-		if err != nil {
-			return err
-		}
-		if set {
-			r.group(g, v)
-		}
+	g, err := NewGroup(l)
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	b.Group = *g
+	if err := l.checkGroup(); err != nil {
+		return nil, err
+	}
+	return b, nil
 }
 
 // NewTopic makes a topic's snapshot from the broker's layers and the topic's. The error names a value that Validate refuses

@@ -15,6 +15,7 @@ func samples(r *row) []string {
 	for _, s := range []string{
 		"true", "false", "0.25", "1", "2", "3", "4194304", "262144", "compact", "delete", "0:1", "range", "classic",
 		"gzip", "zstd", "CreateTime", "LogAppendTime", "os", "interval", "strict", "relaxed", "upgrade", "disabled", "x", "y",
+		"6000", "46000", // within the bounds of groups
 	} {
 		if _, err := r.check(s); err == nil {
 			list = append(list, s)
@@ -23,15 +24,19 @@ func samples(r *row) []string {
 	return list
 }
 
-// other is a valid value that is not the default.
-func other(t *testing.T, r *row) string {
+// other makes the snapshot with a valid value that is not the default.
+func other[S any](t *testing.T, r *row, with func(value string) (*S, error)) *S {
+	t.Helper()
 	for _, s := range samples(r) {
-		if s != r.def {
-			return s
+		if s == r.def {
+			continue
+		}
+		if snapshot, err := with(s); err == nil {
+			return snapshot
 		}
 	}
 	t.Fatalf("no sample value fits %s", r.name)
-	return ""
+	return nil
 }
 
 // changed lists the fields that differ, with the name of the struct that they stand in.
@@ -58,10 +63,7 @@ func TestSnapshotFields(t *testing.T) {
 			continue // it has one value
 		}
 		base, _ := NewTopic(Layers{})
-		with, err := NewTopic(Layers{Topic: map[string]string{r.name: other(t, r)}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		with := other(t, r, func(v string) (*Topic, error) { return NewTopic(Layers{Topic: map[string]string{r.name: v}}) })
 		record(t, owner, r, r.topic != nil, changed(base, with))
 	}
 	for _, r := range settings.declared(ScopeBroker) {
@@ -69,22 +71,24 @@ func TestSnapshotFields(t *testing.T) {
 			continue
 		}
 		base, _ := NewBroker(Layers{})
-		with, err := NewBroker(Layers{Static: map[string]string{r.name: other(t, r)}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		with := other(t, r, func(v string) (*Broker, error) { return NewBroker(Layers{Static: map[string]string{r.name: v}}) })
 		record(t, owner, r, r.broker != nil, changed(base, with))
 	}
 	for _, r := range settings.declared(ScopeGroup) {
-		base, _ := NewBroker(Layers{})
-		with, err := NewBroker(Layers{Static: map[string]string{r.fallback[0].name: other(t, r)}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		base, _ := NewGroup(Layers{})
+		with := other(t, r, func(v string) (*Group, error) {
+			l := Layers{Group: map[string]string{r.name: v}}
+			if err := CheckGroup(l); err != nil {
+				return nil, err
+			}
+			return NewGroup(l)
+		})
 		record(t, owner, r, r.group != nil, changed(base, with))
 	}
-	owner["Broker.Topic"], owner["Broker.Groups"] = "the topic rows", "the rows of its fields"
-	for _, typ := range []reflect.Type{reflect.TypeFor[Topic](), reflect.TypeFor[Broker](), reflect.TypeFor[Groups]()} {
+	for _, field := range []string{"Topic", "Group", "Groups"} {
+		owner["Broker."+field] = "the rows of its fields"
+	}
+	for _, typ := range []reflect.Type{reflect.TypeFor[Topic](), reflect.TypeFor[Broker](), reflect.TypeFor[Groups](), reflect.TypeFor[Group]()} {
 		for i := range typ.NumField() {
 			if name := typ.Name() + "." + typ.Field(i).Name; owner[name] == "" {
 				t.Errorf("no row is stored in %s", name)

@@ -32,16 +32,19 @@ type assignorMember struct {
 	had      partitionSet     // of the target assignment before
 }
 
-// preferredAssignor is the one that most members ask for, uniform if they are even or do not care.
-func preferredAssignor(members []*consumerMember) string {
+// preferredAssignor is the one of those on offer that most members ask for, the first if they are even or do not care.
+func preferredAssignor(members []*consumerMember, offered []string) string {
 	votes := map[string]int{}
 	for _, c := range members {
 		votes[c.assignor]++
 	}
-	if votes[assignorRange] > votes[assignorUniform] {
-		return assignorRange
+	best := offered[0]
+	for _, name := range offered {
+		if votes[name] > votes[best] {
+			best = name
+		}
 	}
-	return assignorUniform
+	return best
 }
 
 // subscribers gives the members of each topic by their place, and the topics in order.

@@ -223,14 +223,20 @@ func TestRangeOfStaticMembers(t *testing.T) {
 }
 
 func TestPreferredAssignor(t *testing.T) {
-	for _, x := range []struct{ votes, want string }{
-		{"", "uniform"}, {"r", "range"}, {"ru", "uniform"}, {"rru", "range"}, {"r--", "range"}, {"uu-r", "uniform"},
+	uniform, byRange := []string{assignorUniform, assignorRange}, []string{assignorRange, assignorUniform}
+	for _, x := range []struct {
+		votes, want string
+		offered     []string
+	}{
+		{"", "uniform", uniform}, {"r", "range", uniform}, {"ru", "uniform", uniform}, {"rru", "range", uniform}, {"r--", "range", uniform}, {"uu-r", "uniform", uniform},
+		{"", "range", byRange}, {"u", "uniform", byRange}, {"ru--", "range", byRange}, {"uur", "uniform", byRange},
+		{"rr", "uniform", uniform[:1]}, // recorded before range was taken off the list
 	} {
 		var members []*consumerMember
 		for _, v := range x.votes {
 			members = append(members, &consumerMember{assignor: map[rune]string{'r': assignorRange, 'u': assignorUniform, '-': ""}[v]})
 		}
-		if got := preferredAssignor(members); got != x.want {
+		if got := preferredAssignor(members, x.offered); got != x.want {
 			t.Errorf("%q: %s", x.votes, got)
 		}
 	}

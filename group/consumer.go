@@ -29,7 +29,7 @@ const consumerManagedID = 1
 
 func (m *Machine) consumerHeartbeat(ev ConsumerHeartbeat) *kmsg.ConsumerGroupHeartbeatResponse {
 	r := kmsg.NewPtrConsumerGroupHeartbeatResponse()
-	if r.ErrorCode = checkConsumerHeartbeat(ev.Req); r.ErrorCode != kproto.NoError {
+	if r.ErrorCode = m.checkConsumerHeartbeat(ev.Req); r.ErrorCode != kproto.NoError {
 		return r
 	}
 	switch {
@@ -42,7 +42,7 @@ func (m *Machine) consumerHeartbeat(ev ConsumerHeartbeat) *kmsg.ConsumerGroupHea
 }
 
 // checkConsumerHeartbeat judges what needs no group.
-func checkConsumerHeartbeat(q *kmsg.ConsumerGroupHeartbeatRequest) int16 {
+func (m *Machine) checkConsumerHeartbeat(q *kmsg.ConsumerGroupHeartbeatRequest) int16 {
 	switch {
 	case q.Group == "", emptyText(q.InstanceID), emptyText(q.RackID), q.MemberEpoch < epochAway, q.RebalanceTimeoutMillis < -1:
 		return kproto.InvalidRequest
@@ -52,7 +52,7 @@ func checkConsumerHeartbeat(q *kmsg.ConsumerGroupHeartbeatRequest) int16 {
 		return kproto.InvalidRequest
 	case longName(q.Group, q.MemberID) || !reasonableSubscription(q):
 		return kproto.InvalidRequest
-	case q.ServerAssignor != nil && assignors[*q.ServerAssignor] == nil:
+	case q.ServerAssignor != nil && !slices.Contains(m.settings.ConsumerAssignors, *q.ServerAssignor):
 		return kproto.UnsupportedAssignor
 	}
 	return kproto.NoError

@@ -28,7 +28,7 @@ func (m *Machine) consumerDescribe(id string) kmsg.ConsumerGroupDescribeResponse
 	r.State = string(g.consumers.shown())
 	r.Epoch = g.consumers.epoch
 	r.AssignmentEpoch = g.consumers.assigned
-	r.AssignorName = preferredAssignor(members)
+	r.AssignorName = preferredAssignor(members, m.settings.ConsumerAssignors)
 	for _, c := range members {
 		r.Members = append(r.Members, m.describeConsumer(c))
 	}

@@ -18,7 +18,7 @@ type consumerDraft struct {
 	changed         map[string]*consumerMember // nil: removed
 	moved           bool                       // what somebody holds has changed
 	brought         map[topicPartition]string  // what classic members bring into a group that is upgraded, to their ids
-	maxSize         int                        // group.max.size
+	maxSize         int                        // group.consumer.max.size
 }
 
 // draft gives the step's draft of a group.
@@ -28,7 +28,7 @@ func (m *Machine) draft(g *group) *consumerDraft {
 		if base == nil {
 			base = newConsumerGroup()
 		}
-		g.draft = &consumerDraft{g: g, base: base, epoch: base.epoch, assigned: base.assigned, topicsHash: base.topicsHash, maxSize: m.settings.MaxSize}
+		g.draft = &consumerDraft{g: g, base: base, epoch: base.epoch, assigned: base.assigned, topicsHash: base.topicsHash, maxSize: m.settings.ConsumerMaxSize}
 		m.drafts = append(m.drafts, g.draft)
 	}
 	return g.draft
@@ -128,7 +128,7 @@ func (m *Machine) writeDrafts() {
 
 // writeDraft keeps to Kafka's order: a member's end before anybody's beginning, and the member before its assignments.
 func (m *Machine) writeDraft(d *consumerDraft) {
-	if len(d.changed) > 0 && d.abandoned() {
+	if len(d.changed) > 0 && m.downgradable(d) {
 		m.downgrade(d)
 		return
 	}

@@ -77,6 +77,8 @@ func newModernLife(t *testing.T, seed uint64) *modernLife {
 	l.settings.ConsumerSessionTimeout = modernSession
 	l.settings.ConsumerHeartbeatInterval = 3 * time.Second
 	l.settings.MaxSize = 3 + l.rand.IntN(5)
+	l.settings.ConsumerMaxSize = l.settings.MaxSize
+	l.settings.Downgrade = seed%3 != 0
 	l.survive = func(volatile int) int { return l.rand.IntN(volatile + 1) }
 	book := ownershipBook{}
 	l.orders = func(o any) { book.take(t, o.(Ownership)) }
@@ -210,7 +212,7 @@ func (l *modernLife) checkRecorded() {
 
 // peace lets every client that is there do what is right, for two rebalance timeouts.
 func (l *modernLife) peace() {
-	l.held, l.settings.MaxSize = false, 1000
+	l.held, l.settings.MaxSize, l.settings.ConsumerMaxSize = false, 1000, 1000
 	l.sync(-1)
 	for range int(2 * modernRebalance / time.Second) {
 		for _, c := range l.clients {

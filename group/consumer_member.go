@@ -115,7 +115,7 @@ func (m *Machine) goAway(d *consumerDraft, c *consumerMember) {
 // consumerInterval is when the member is to be heard of next: soon while it has something to do, or when the group has just
 // changed, for then more is likely to come; otherwise rarely.
 func (m *Machine) consumerInterval(d *consumerDraft, c *consumerMember) time.Duration {
-	long := m.settings.ConsumerHeartbeatInterval
+	long := m.consumerSettings(d.g.id).ConsumerHeartbeatInterval
 	restless := m.clock.running < d.g.restless
 	if m.settings.ConsumerReconcileInterval > 0 && (restless || !c.settledAt(d.assigned)) {
 		return min(long, m.settings.ConsumerReconcileInterval)

@@ -7,10 +7,10 @@ import (
 	"sluice/kproto"
 )
 
-// upgradable tells whether a classic group can become one of the consumer protocol with its members: they are consumers, whose
-// subscriptions can be read, and there is room for one more.
+// upgradable tells whether a classic group can become one of the consumer protocol with its members: that is allowed, they are
+// consumers, whose subscriptions can be read, and there is room for one more.
 func (m *Machine) upgradable(g *group) bool {
-	if !g.isConsumers() || len(g.members) == 0 || len(g.members) >= m.settings.MaxSize {
+	if !m.settings.Upgrade || !g.isConsumers() || len(g.members) == 0 || len(g.members) >= m.settings.ConsumerMaxSize {
 		return false
 	}
 	return !slices.ContainsFunc(g.members, func(member *member) bool {
@@ -71,6 +71,12 @@ func (d *consumerDraft) abandoned() bool {
 		members = d.members()
 	}
 	return len(members) > 0 && !slices.ContainsFunc(members, func(c *consumerMember) bool { return c.classic == nil })
+}
+
+// downgradable tells whether a group whose last member of the consumer protocol has left becomes classic. Where that is not
+// allowed, or a classic group of its size is not, it goes on as it is.
+func (m *Machine) downgradable(d *consumerDraft) bool {
+	return m.settings.Downgrade && d.abandoned() && d.size() <= m.settings.MaxSize
 }
 
 // downgrade makes the group classic. The members keep what they hold, as the generation of the group's epoch, and are called

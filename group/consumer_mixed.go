@@ -178,7 +178,7 @@ func (m *Machine) mixedHeartbeat(g *group, r *kmsg.HeartbeatRequest) int16 {
 		return code
 	}
 	s := g.sessions[c.id]
-	m.start(&s.alive, m.sessionOf(c), s)
+	m.start(&s.alive, m.sessionOf(g, c), s)
 	if !m.draft(g).hasToJoin(c) {
 		return kproto.NoError
 	}
@@ -199,7 +199,7 @@ func (m *Machine) mixedSync(g *group, r *kmsg.SyncGroupRequest) *kmsg.SyncGroupR
 	case c.epoch < g.consumers.epoch && c.state != memberRevoking:
 		return syncError(kproto.RebalanceInProgress)
 	}
-	m.start(&g.sessions[c.id].alive, m.sessionOf(c), g.sessions[c.id])
+	m.start(&g.sessions[c.id].alive, m.sessionOf(g, c), g.sessions[c.id])
 	resp := kmsg.NewPtrSyncGroupResponse()
 	resp.ProtocolType, resp.Protocol = kmsg.StringPtr(consumerProtocolType), &c.classic.protocols[0].name
 	resp.MemberAssignment = m.encodeAssignment(c.given)

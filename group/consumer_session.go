@@ -57,7 +57,7 @@ func (m *Machine) touchConsumer(g *group, c *consumerMember, revokes bool) {
 		}
 		g.sessions[c.id] = s
 	}
-	m.start(&s.alive, m.sessionOf(c), s)
+	m.start(&s.alive, m.sessionOf(g, c), s)
 	switch {
 	case c.state != memberRevoking:
 		m.stop(&s.revoke.timer)
@@ -67,11 +67,11 @@ func (m *Machine) touchConsumer(g *group, c *consumerMember, revokes bool) {
 }
 
 // sessionOf is the group's to say; a classic member says it itself.
-func (m *Machine) sessionOf(c *consumerMember) time.Duration {
+func (m *Machine) sessionOf(g *group, c *consumerMember) time.Duration {
 	if c.classic != nil {
 		return c.classic.session
 	}
-	return m.settings.ConsumerSessionTimeout
+	return m.consumerSettings(g.id).ConsumerSessionTimeout
 }
 
 // reviveConsumers begins the members' sessions after a replay. They keep their epochs and what they have.

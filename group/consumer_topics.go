@@ -124,7 +124,7 @@ func (m *Machine) retarget(d *consumerDraft, changed bool) {
 		}
 	}
 	d.assigned = d.epoch
-	d.g.restless = m.clock.running + m.settings.ConsumerHeartbeatInterval
+	d.g.restless = m.clock.running + m.consumerSettings(d.g.id).ConsumerHeartbeatInterval
 }
 
 // hashTopics is of everything about topics that an assignment depends on.
@@ -158,5 +158,5 @@ func (m *Machine) assignTargets(g *group, members []*consumerMember) []partition
 		}
 		ask.members = append(ask.members, am)
 	}
-	return assignors[preferredAssignor(members)](ask)
+	return assignors[preferredAssignor(members, m.settings.ConsumerAssignors)](ask)
 }

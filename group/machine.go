@@ -19,14 +19,24 @@ type Settings struct {
 	OffsetMetadataMaxBytes               int           // offset.metadata.max.bytes
 	OffsetsRetention                     time.Duration // offsets.retention.minutes
 	OffsetsRetentionCheck                time.Duration // offsets.retention.check.interval.ms; 0: 10 minutes
-	ConsumerSessionTimeout               time.Duration // group.consumer.session.timeout.ms
-	ConsumerHeartbeatInterval            time.Duration // group.consumer.heartbeat.interval.ms
+	ConsumerSettings                                   // of a group without settings of its own
 	ConsumerReconcileInterval            time.Duration // heartbeat interval told while a group reconciles, 200 ms
+	ConsumerMaxSize                      int           // group.consumer.max.size
+	ConsumerAssignors                    []string      // group.consumer.assignors; the first is the default
+	Upgrade, Downgrade                   bool          // group.consumer.migration.policy
+}
+
+// ConsumerSettings are those that each group of the consumer protocol may have of its own.
+type ConsumerSettings struct {
+	ConsumerSessionTimeout    time.Duration // consumer.session.timeout.ms
+	ConsumerHeartbeatInterval time.Duration // consumer.heartbeat.interval.ms
 }
 
 // Options of a Machine.
 type Options struct {
 	Settings func() Settings
+	// OfGroup gives the settings of one group that has its own; live. nil: no group has.
+	OfGroup func(group string) (ConsumerSettings, bool)
 	// CompileRegex compiles a KIP-848 subscription (RE2).
 	CompileRegex func(string) (*regexp.Regexp, error)
 }
@@ -95,6 +105,16 @@ func (m *Machine) begin(now machine.Time) {
 	m.settings = m.opts.Settings()
 	m.millis = now.UnixMilli()
 	m.written = 0
+}
+
+// consumerSettings are those in force for a group.
+func (m *Machine) consumerSettings(group string) ConsumerSettings {
+	if m.opts.OfGroup != nil {
+		if own, ok := m.opts.OfGroup(group); ok {
+			return own
+		}
+	}
+	return m.settings.ConsumerSettings
 }
 
 func (m *Machine) finish() machine.Effects {

@@ -18,6 +18,7 @@ type rig struct {
 	t        testing.TB
 	m        *Machine
 	settings Settings
+	own      map[string]ConsumerSettings // of groups that have their own
 	now      time.Time
 
 	topics map[string]Topic // those that a new machine is told of before its replay, as the broker does
@@ -56,8 +57,9 @@ var (
 	testOpts = Settings{
 		MinSessionTimeout: 6 * time.Second, MaxSessionTimeout: 30 * time.Minute,
 		MaxSize: 1000, OffsetMetadataMaxBytes: 4096,
-		OffsetsRetention:       7 * 24 * time.Hour,
-		ConsumerSessionTimeout: 45 * time.Second, ConsumerHeartbeatInterval: 5 * time.Second, ConsumerReconcileInterval: 200 * time.Millisecond,
+		OffsetsRetention: 7 * 24 * time.Hour,
+		ConsumerSettings: ConsumerSettings{ConsumerSessionTimeout: 45 * time.Second, ConsumerHeartbeatInterval: 5 * time.Second}, ConsumerReconcileInterval: 200 * time.Millisecond,
+		ConsumerMaxSize: 1000, ConsumerAssignors: []string{assignorUniform, assignorRange}, Upgrade: true, Downgrade: true,
 	}
 )
 
@@ -68,7 +70,11 @@ func newRig(t testing.TB) *rig {
 }
 
 func (r *rig) fresh() *Machine {
-	return New(Options{Settings: func() Settings { return r.settings }, CompileRegex: compileTestRegex})
+	ofGroup := func(id string) (ConsumerSettings, bool) {
+		own, ok := r.own[id]
+		return own, ok
+	}
+	return New(Options{Settings: func() Settings { return r.settings }, OfGroup: ofGroup, CompileRegex: compileTestRegex})
 }
 
 // load replaces the machine by one that is replayed from what is durable.

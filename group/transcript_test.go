@@ -171,12 +171,33 @@ func (s *stage) set(args []string) {
 			s.settings.InitialRebalanceDelay = s.duration(value)
 		case "max-size":
 			s.settings.MaxSize = int(s.number(value))
+			s.settings.ConsumerMaxSize = s.settings.MaxSize
+		case "classic-max-size":
+			s.settings.MaxSize = int(s.number(value))
+		case "assignors":
+			s.settings.ConsumerAssignors = strings.Split(value, ",")
+		case "migration":
+			s.settings.Upgrade, s.settings.Downgrade = strings.Contains(value, "up"), strings.Contains(value, "down")
+		case "own":
+			s.setOwn(strings.Split(value, ","))
 		case "retention":
 			s.settings.OffsetsRetention = s.duration(value)
 		default:
 			s.t.Fatalf("no such setting: %s", name)
 		}
 	}
+}
+
+// setOwn gives a group settings of its own, or takes them away: group, session timeout, heartbeat interval.
+func (s *stage) setOwn(args []string) {
+	if len(args) == 1 {
+		delete(s.own, args[0])
+		return
+	}
+	if s.own == nil {
+		s.own = map[string]ConsumerSettings{}
+	}
+	s.own[args[0]] = ConsumerSettings{s.duration(args[1]), s.duration(args[2])}
 }
 
 // event gives what a command asks, and what its actor learns from the answer.

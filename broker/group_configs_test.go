@@ -1,0 +1,123 @@
+package broker
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// listed is ListConfigResources v1 of one type.
+func (c *client) listed(typ kmsg.ConfigResourceType) (names []string) {
+	c.t.Helper()
+	req := kmsg.NewPtrListConfigResourcesRequest()
+	req.ResourceTypes = []int8{int8(typ)}
+	for _, r := range do[*kmsg.ListConfigResourcesResponse](c, req, 1).ConfigResources {
+		names = append(names, r.Name)
+	}
+	return names
+}
+
+// Groups have settings of their own whether they exist or not, over restarts, and are listed while they have some.
+func TestGroupConfigs(t *testing.T) {
+	n := startNode(t, map[string]string{"group.consumer.session.timeout.ms": "46000"})
+	c := n.dial()
+	expect := func(when, group, session string, source kmsg.ConfigSource, names ...string) {
+		t.Helper()
+		code, configs := c.described(4, typeGroup, group)
+		if code != 0 {
+			t.Fatalf("%s: describe: %d", when, code)
+		}
+		e := configs["consumer.session.timeout.ms"]
+		if deref(e.Value) != session || e.Source != source || e.ConfigType != kmsg.ConfigTypeInt || e.ReadOnly || deref(e.Documentation) == "" {
+			t.Errorf("%s: %+v", when, e)
+		}
+		if len(e.ConfigSynonyms) == 0 || e.ConfigSynonyms[0].Source != source {
+			t.Errorf("%s: synonyms %+v", when, e.ConfigSynonyms)
+		}
+		if got := c.listed(typeGroup); !slices.Equal(got, names) {
+			t.Errorf("%s: groups with settings: %q, want %q", when, got, names)
+		}
+	}
+	const odd = "no such/..# group"
+	expect("at first", "g", "46000", kmsg.ConfigSourceStaticBrokerConfig)
+	c.set(typeGroup, "g", "consumer.session.timeout.ms", " 50000 ")
+	c.set(typeGroup, odd, "consumer.session.timeout.ms", "51000")
+	expect("set", "g", "50000", kmsg.ConfigSourceGroupConfig, "g", odd)
+	expect("another", odd, "51000", kmsg.ConfigSourceGroupConfig, "g", odd)
+	if codes := c.edit(1, false, incremental(typeGroup, "g", edit{0, "consumer.session.timeout.ms", "60001"})); codes[0] != 40 {
+		t.Errorf("too long a session: %v", codes)
+	}
+	n.restart()
+	c = n.dial()
+	expect("after a restart", "g", "50000", kmsg.ConfigSourceGroupConfig, "g", odd)
+	if code := c.replace(2, typeGroup, "g", "consumer.heartbeat.interval.ms", "6000"); code != 0 {
+		t.Fatal(code)
+	}
+	expect("replaced", "g", "46000", kmsg.ConfigSourceStaticBrokerConfig, "g", odd)
+	c.replace(2, typeGroup, "g")
+	c.edit(1, false, incremental(typeGroup, odd, edit{1, "consumer.session.timeout.ms", null}))
+	expect("taken back", "g", "46000", kmsg.ConfigSourceStaticBrokerConfig)
+	_, configs := c.described(4, typeGroup, "g", "consumer.heartbeat.interval.ms", "no.such")
+	if got := slices.Collect(maps.Keys(configs)); !slices.Equal(got, []string{"consumer.heartbeat.interval.ms"}) {
+		t.Errorf("asked for one key that exists, got %q", got)
+	}
+}
+
+// A change is felt by a group that is running, at the member's next heartbeat.
+func TestGroupConfigsTakeEffect(t *testing.T) {
+	n := startNode(t, nil)
+	c := n.dial()
+	c.mustCreate("t")
+	epoch := int32(0)
+	interval := func() int32 {
+		t.Helper()
+		q := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+		q.Group, q.MemberID, q.MemberEpoch = "g", "member-of-g", epoch
+		if epoch == 0 {
+			q.RebalanceTimeoutMillis = 60_000
+			q.SubscribedTopicNames = []string{"t"}
+			q.Topics = []kmsg.ConsumerGroupHeartbeatRequestTopic{}
+		}
+		r := do[*kmsg.ConsumerGroupHeartbeatResponse](c, q, 1)
+		if r.ErrorCode != 0 {
+			t.Fatalf("heartbeat: %d %s", r.ErrorCode, deref(r.ErrorMessage))
+		}
+		epoch = r.MemberEpoch
+		return r.HeartbeatIntervalMillis
+	}
+	first := interval() // short: the group has just changed
+	waitUntil(t, func() bool { return interval() == 5000 })
+	if first >= 5000 {
+		t.Errorf("the first interval is %d", first)
+	}
+	c.set(typeGroup, "other", "consumer.heartbeat.interval.ms", "9000")
+	if got := interval(); got != 5000 {
+		t.Errorf("with the setting of another group: %d", got)
+	}
+	c.set(typeGroup, "g", "consumer.heartbeat.interval.ms", "7000")
+	if got := interval(); got != 7000 {
+		t.Errorf("with its own setting: %d", got)
+	}
+	n.restart()
+	c = n.dial()
+	if got := interval(); got != 7000 {
+		t.Errorf("after a restart: %d", got)
+	}
+	c.edit(1, false, incremental(typeGroup, "g", edit{1, "consumer.heartbeat.interval.ms", null}))
+	if got := interval(); got != 5000 {
+		t.Errorf("taken back: %d", got)
+	}
+}
+
+// Bounds that became others since a group's value was set are no reason not to start: the value counts as the nearest.
+func TestGroupConfigsOutsideNewBounds(t *testing.T) {
+	n := startNode(t, nil)
+	n.dial().set(typeGroup, "g", "consumer.session.timeout.ms", "60000")
+	n.opts.Static = map[string]string{"group.consumer.max.session.timeout.ms": "50000"}
+	n.restart()
+	if got := n.groupConfigs.of("g").SessionTimeout.Milliseconds(); got != 50000 {
+		t.Errorf("the session timeout is %d", got)
+	}
+}
