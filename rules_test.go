@@ -8,10 +8,12 @@ import (
 	"testing"
 )
 
-// room says what a package may import of ours, and whether it is pure: no lock, goroutine primitive, clock or I/O.
+// room says what a package may import of ours, and whether it is pure: no lock, goroutine primitive, clock or I/O. Of the pure ones
+// throttle may lock: every connection takes from the same counters, so there is no shell that could serialise them.
 type room struct {
 	imports []string
 	pure    bool
+	locks   bool
 }
 
 // rooms are the arrows of ARCHITECTURE.md. A package below a room follows the room's rule and may import its own neighbours there.
@@ -22,7 +24,7 @@ var rooms = map[string]room{
 	"txn":              {imports: []string{"kproto", "internal/machine"}, pure: true},
 	"catalog":          {imports: []string{"kproto", "internal/machine"}, pure: true},
 	"auth":             {imports: []string{"kproto"}, pure: true},
-	"throttle":         {pure: true},
+	"throttle":         {pure: true, locks: true},
 	"config":           {pure: true},
 	"internal/machine": {pure: true},
 	"internal/coord":   {imports: []string{"internal/machine", "log"}},
@@ -50,7 +52,7 @@ func TestArrowsPointDown(t *testing.T) {
 			continue
 		}
 		for _, imp := range p.Imports {
-			if rule.pure && slices.Contains(forbidden, imp) {
+			if rule.pure && slices.Contains(forbidden, imp) && !(rule.locks && imp == "sync") {
 				t.Errorf("%s is pure and must not import %s", name, imp)
 			}
 			ours, is := strings.CutPrefix(imp, "sluice/")

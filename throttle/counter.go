@@ -1,0 +1,127 @@
+package throttle
+
+import "sync/atomic"
+
+// Counter is one limit where it applies: the messages or the bytes of the broker, of a partition, or of a subscription on a
+// partition. It is safe for use by any number of goroutines.
+type Counter struct {
+	tape
+	crowd  atomic.Pointer[crowd] // nil until somebody was denied
+	home   *Throttle
+	shared bool // between claimants; a subscription's counter belongs to one
+}
+
+func newCounter(t *Throttle, p *pace, shared bool, now Instant) *Counter {
+	c := &Counter{home: t, shared: shared}
+	c.init(p, now)
+	return c
+}
+
+// lockCrowd gives the counter's crowd, locked.
+func (c *Counter) lockCrowd() *crowd {
+	for {
+		cr := c.crowd.Load()
+		if cr == nil {
+			cr = newCrowd(c)
+			if !c.crowd.CompareAndSwap(nil, cr) {
+				continue
+			}
+		}
+		cr.mu.Lock()
+		if !cr.gone {
+			return cr
+		}
+		cr.mu.Unlock()
+	}
+}
+
+// read is what a claimant may take of a counter now and, if that is nothing, when to look again.
+func (c *Counter) read(who claimant, now Instant) (balance int64, readyAt Instant) {
+	v := c.look(now)
+	if !c.shared || v.balance() <= 0 || c.crowd.Load() == nil {
+		return v.balance(), v.readyAt(now)
+	}
+	cr := c.lockCrowd()
+	defer cr.mu.Unlock()
+	return c.readLocked(cr, cr.claimOf(c, who, v, now), v, now)
+}
+
+func (c *Counter) readLocked(cr *crowd, cl *claim, v view, now Instant) (balance int64, readyAt Instant) {
+	balance, readyAt = v.balance(), v.readyAt(now)
+	if cl == nil || balance <= 0 {
+		return balance, readyAt
+	}
+	f := c.home.fairness()
+	if balance = cr.share(cl, v, now, f); balance <= 0 {
+		readyAt = v.begins() + f.hold(v.span.pace.period)
+	}
+	return balance, readyAt
+}
+
+// claimOf is the claim of somebody who looks at a shared counter. As long as nobody else has one there is nothing to share.
+func (cr *crowd) claimOf(c *Counter, who claimant, v view, now Instant) *claim {
+	if !c.shared {
+		return nil
+	}
+	cr.sweep(v, now)
+	if len(cr.claims) == 0 {
+		return nil
+	}
+	return cr.join(who, now)
+}
+
+// take takes n units for a claimant if it may take more than before, see tape.take. more tells that it leaves data behind.
+func (c *Counter) take(who claimant, n, before int64, more bool, now Instant) (mark, bool) {
+	if !c.shared || c.crowd.Load() == nil {
+		m, _, ok := c.tape.take(n, before, now)
+		return m, ok
+	}
+	cr := c.lockCrowd()
+	defer cr.mu.Unlock()
+	v := c.look(now)
+	cl := cr.claimOf(c, who, v, now)
+	if b, _ := c.readLocked(cr, cl, v, now); b <= before {
+		return mark{}, false
+	}
+	m, _, ok := c.tape.take(n, before, now)
+	if !ok || cl == nil {
+		return m, ok
+	}
+	cr.serve(cl, m.n)
+	if cl.until = c.remembered(now); !more {
+		cl.until = now
+		cr.leave(cl)
+	}
+	return m, true
+}
+
+// remembered is until when a claim is kept whose claimant is not there.
+func (c *Counter) remembered(now Instant) Instant {
+	return now + memory*Instant(c.span.Load().pace.period)
+}
+
+// deny keeps a claim for somebody who was refused.
+func (c *Counter) deny(who claimant, now Instant) {
+	if c.shared {
+		cr := c.lockCrowd()
+		defer cr.mu.Unlock()
+		cr.sweep(c.look(now), now)
+		cr.join(who, now).until = c.remembered(now)
+	}
+}
+
+// refund gives back what a take at the instant at took; those who wait may have it.
+func (c *Counter) refund(who claimant, m mark, at, now Instant) {
+	opened := c.tape.refund(m, at, now)
+	if c.crowd.Load() == nil {
+		return
+	}
+	cr := c.lockCrowd()
+	defer cr.mu.Unlock()
+	if cl := cr.claims[who]; cl != nil {
+		cr.serve(cl, -m.n)
+	}
+	if opened {
+		c.open(cr, now)
+	}
+}

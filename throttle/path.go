@@ -1,0 +1,135 @@
+package throttle
+
+import "fmt"
+
+// Level is whose allowance a counter holds.
+type Level uint8
+
+const (
+	BrokerLevel Level = iota
+	TopicLevel
+	SubscriptionLevel
+)
+
+func (l Level) String() string { return [...]string{"broker", "topic", "subscription"}[l] }
+
+// Unit is what a counter counts.
+type Unit uint8
+
+const (
+	Messages Unit = messages
+	Bytes    Unit = bytes
+)
+
+func (u Unit) String() string { return [...]string{"messages", "bytes"}[u] }
+
+// At names one of the six counters that a fetch of a partition can meet.
+type At struct {
+	Level Level
+	Unit  Unit
+}
+
+func (a At) String() string { return fmt.Sprintf("%v %v", a.Level, a.Unit) }
+
+// counters is how many there are: three levels, two units. Their order is that in which they are taken: broker, topic, subscription, and
+// of each first messages, then bytes.
+const counters = 6
+
+func at(i int) At { return At{Level(i / 2), Unit(i % 2)} }
+
+// Path is the counters that stand between a partition and one subscription. Topic.Path finds it; it is good for one look: after a
+// wait ask again, because limits may have come and gone. The zero Path has no limits.
+type Path struct {
+	counters [counters]*Counter
+	who      claimant
+	rules    *rules
+	version  uint64
+}
+
+// Limited tells whether there is a counter on the path.
+func (p *Path) Limited() bool { return p.rules != nil }
+
+// Refusal says which counter has nothing and from when it will have something. If several have nothing it is the one that
+// opens last.
+type Refusal struct {
+	At
+	// ReadyAt is when asking again makes sense. A refund or a change of limits can bring it forward; Watch.On waits for all of it.
+	ReadyAt Instant
+
+	counter *Counter
+	who     claimant
+	version uint64
+}
+
+// Plan begins a plan, or tells that there is nothing to be had now.
+func (p *Path) Plan(now Instant) (plan Plan, refusal Refusal, ok bool) {
+	plan = Plan{room: -1, left: units{noLimit, noLimit}}
+	if p.rules == nil {
+		return plan, refusal, true
+	}
+	ok = true
+	for i, c := range p.counters {
+		if c == nil {
+			continue
+		}
+		balance, ready := c.read(p.who, now)
+		plan.left[i%2] = min(plan.left[i%2], balance)
+		if balance <= 0 && (ok || ready > refusal.ReadyAt) {
+			refusal, ok = p.refusal(i, ready), false
+		}
+	}
+	if !ok {
+		refusal.counter.deny(p.who, now)
+		return Plan{}, refusal, false
+	}
+	plan.mode = p.rules.Mode
+	if plan.mode == Approximate && plan.left[messages] != noLimit {
+		plan.room = p.rules.MaxReadBatches
+	}
+	return plan, refusal, true
+}
+
+func (p *Path) refusal(i int, ready Instant) Refusal {
+	return Refusal{at(i), ready, p.counters[i], p.who, p.version}
+}
+
+// Grant is what a path's counters gave for one plan. The zero Grant is nothing.
+type Grant struct {
+	counters [counters]*Counter
+	marks    [counters]mark
+	who      claimant
+	at       Instant
+}
+
+// Reserve takes a plan's cost from all counters, or from none. A refusal whose ReadyAt is not later than now means that others
+// took so much since the plan was made that a shorter one must be made.
+func (p *Path) Reserve(plan Plan, now Instant) (g Grant, refusal Refusal, ok bool) {
+	if p.rules == nil {
+		return g, refusal, true
+	}
+	g.who, g.at = p.who, now
+	for i, c := range p.counters {
+		if c == nil {
+			continue
+		}
+		m, ok := c.take(p.who, plan.cost[i%2], plan.before[i%2], plan.More, now)
+		if !ok {
+			g.Refund(now)
+			_, ready := c.read(p.who, now)
+			c.deny(p.who, now)
+			return Grant{}, p.refusal(i, ready), false
+		}
+		g.counters[i], g.marks[i] = c, m
+	}
+	return g, refusal, true
+}
+
+// Refund gives all of a grant back: its batches were not dispatched. A grant is refunded at most once.
+func (g *Grant) Refund(now Instant) {
+	for i, c := range g.counters {
+		if c != nil {
+			c.refund(g.who, g.marks[i], g.at, now)
+		}
+	}
+	*g = Grant{}
+}

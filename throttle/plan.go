@@ -1,0 +1,76 @@
+package throttle
+
+import "math"
+
+// Mode is how messages are counted.
+type Mode uint8
+
+const (
+	// Approximate takes each batch for one message when it decides how much to read, and charges the messages that were
+	// read. Batches of 6 at 10 a second: ten batches in one second, and nothing for the five that it takes to pay.
+	Approximate Mode = iota
+	// Precise counts the messages of each batch before it is read (preciseDispatcherFlowControl). Batches of 6 at 10 a
+	// second: two, two, one.
+	Precise
+	// Batches counts batches as messages (dispatchThrottlingOnBatchMessageEnabled). Batches of 6 at 10 a second: ten every
+	// second.
+	Batches
+)
+
+// Plan decides which batches of a partition are dispatched: a prefix of what is there, a batch at a time, by what its path's counters
+// have. No batch is split, and the last one may pass the line, which then is debt. A plan takes nothing; Path.Reserve does.
+type Plan struct {
+	// More is set when batches are left behind that could be dispatched: Add refused one, or the caller stopped by limits of its
+	// own. A subscription that has more keeps its share of the counters for its next fetch.
+	More bool
+
+	mode    Mode
+	room    int64 // batches that may still be added
+	left    units // what the scarcest counters have
+	counted units // what was counted against left
+	before  units // counted without the last batch
+	cost    units // what will be charged
+}
+
+// units are numbers of messages and of bytes.
+type units [2]int64
+
+const (
+	messages = 0
+	bytes    = 1
+)
+
+// noLimit is what a unit has that no counter of the path counts.
+const noLimit = math.MaxInt64
+
+// Add tells whether the next batch may be dispatched too. records is what Visible gives, size its bytes on the wire.
+func (p *Plan) Add(records, size int64) bool {
+	if p.room == 0 || p.counted[messages] >= p.left[messages] || p.counted[bytes] >= p.left[bytes] {
+		p.More = true
+		return false
+	}
+	p.room--
+	p.before = p.counted
+	count, charge := records, records
+	switch p.mode {
+	case Approximate:
+		count = 1
+	case Batches:
+		count = min(records, 1)
+		charge = count
+	}
+	p.counted[messages] += count
+	p.counted[bytes] += size
+	p.cost[messages] += charge
+	p.cost[bytes] += size
+	return true
+}
+
+// Visible is how many of a batch's records a fetch at an offset gives to the application, which is what it is charged: a fetch
+// into the middle of a batch gets all of it, and drops what is below the offset. Control batches give none.
+func Visible(records int32, lastOffset, fetchOffset int64, control bool) int64 {
+	if control {
+		return 0
+	}
+	return max(0, min(int64(records), lastOffset-fetchOffset+1))
+}

@@ -1,0 +1,52 @@
+package throttle
+
+import (
+	"testing"
+	"time"
+)
+
+// at is a time after the start of the virtual clock.
+func after(d time.Duration) Instant { return Instant(d) }
+
+// newTestTape is a tape that was made at time zero.
+func newTestTape(units int64, period time.Duration) *tape {
+	t := &tape{}
+	t.init(newPace(units, period, -1), 0)
+	return t
+}
+
+// drain takes single units until there are none, and tells how many it got.
+func (t *tape) drain(now Instant) (n int64) {
+	for {
+		if _, _, ok := t.take(1, 0, now); !ok {
+			return n
+		}
+		n++
+	}
+}
+
+func TestOverDeliveryIsPaidByLaterWindows(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		delivered int64
+		then      []int64 // by window, from window 1 on
+	}{
+		{"none", 0, []int64{10, 10}}, // what was not used lapses
+		{"all", 10, []int64{10, 10}},
+		{"11 of 10", 11, []int64{9, 10}},
+		{"30 of 10", 30, []int64{0, 0, 10, 10}},
+		{"1000 of 10", 1000, append(make([]int64, 99), 10)},
+	} {
+		tape := newTestTape(10, time.Second)
+		if c.delivered > 0 {
+			if _, _, ok := tape.take(c.delivered, 0, 0); !ok {
+				t.Fatalf("%s: refused", c.name)
+			}
+		}
+		for i, want := range c.then {
+			if got := tape.drain(after(time.Duration(i+1) * time.Second)); got != want {
+				t.Errorf("%s: window %d gave %d, want %d", c.name, i+1, got, want)
+			}
+		}
+	}
+}

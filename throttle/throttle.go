@@ -1,0 +1,100 @@
+package throttle
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Throttle holds the limits of a broker. It is safe for use by any number of goroutines.
+type Throttle struct {
+	version atomic.Uint64 // raised by every change of limits
+	rules   atomic.Pointer[rules]
+	timers  timers
+
+	mu     sync.Mutex // guards what follows
+	broker bucket
+}
+
+// New makes a throttle without limits. arm is told the earliest instant at which Wake is to be called whenever that becomes earlier; it must not
+// block.
+func New(arm func(at Instant)) *Throttle {
+	t := &Throttle{timers: newTimers(arm), broker: bucket{shared: true}}
+	t.rules.Store(compile(Settings{}))
+	return t
+}
+
+// Configure puts all settings but the topics' own in force, and has every waiting request look again.
+func (t *Throttle) Configure(s Settings, now Instant) {
+	t.mu.Lock()
+	r := compile(s)
+	t.broker.follow(t, r.broker, 0, now)
+	r.brokerCounters = t.broker.counters
+	t.rules.Store(r)
+	t.mu.Unlock()
+	t.changed()
+}
+
+// changed comes after a change. A request that resolved its path before it, and begins to wait after it, sees the new version.
+func (t *Throttle) changed() {
+	t.version.Add(1)
+	for _, c := range t.timers.all() {
+		c.fireAll()
+	}
+}
+
+// Wake invites those whose counters have opened, and tells when it is to be called next.
+func (t *Throttle) Wake(now Instant) (next Instant) {
+	for {
+		c, next := t.timers.due(now)
+		if c == nil {
+			return next
+		}
+		c.due(now)
+	}
+}
+
+func (t *Throttle) fairness() fairness { return t.rules.Load().fairness }
+
+// bucket is the two counters of a level.
+type bucket struct {
+	shared   bool // see Counter
+	version  uint64
+	limit    *limit
+	counters [2]*Counter
+}
+
+// follow brings a bucket to a limit. A limit that goes takes its counters with it, and what they were owed is forgiven. Who
+// comes late with an older version finds the newer one kept.
+func (b *bucket) follow(t *Throttle, l *limit, version uint64, now Instant) {
+	if b.limit == l || version < b.version {
+		return
+	}
+	b.limit, b.version = l, version
+	for u, p := range l.paces {
+		switch {
+		case p == nil:
+			b.counters[u] = nil
+		case b.counters[u] == nil:
+			b.counters[u] = newCounter(t, p, b.shared, now)
+		default:
+			b.counters[u].set(p, now)
+		}
+	}
+}
+
+// Settings are all settings but the topics' own. What is not set has no limits.
+type Settings struct {
+	Broker         Policy              // all subscriptions together
+	Topic          Policy              // of every partition that nothing closer says something about
+	Subscription   Policy              // of every subscription on a partition, likewise
+	Namespaces     map[string]Policies // by prefix
+	Delimiter      string              // after a namespace's prefix; "." if empty
+	Groups         map[string]Policy   // subscription level, by group
+	Period         time.Duration       // of policies that set none; 1 s if zero
+	Mode           Mode
+	MaxReadBatches int64 // that one approximate plan may hold; 100 if zero
+	MaxDebtPeriods int64 // that are carried over; zero or less: all of it
+	FairHoldRatio  float64
+	FairHoldMax    time.Duration
+}

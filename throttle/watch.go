@@ -1,0 +1,168 @@
+package throttle
+
+// Waiter is told that a counter may have something for it. Fire must neither block nor call into this package.
+type Waiter interface{ Fire() }
+
+// Watch is a request's line to the counter that refused it. A request has one for each partition that it asks for; the zero Watch is ready
+// for use. It is used by one goroutine at a time, and must not be copied while it waits.
+//
+// A fire is an invitation to plan again and no promise. The counter counts on the answer: after each look either On, because the
+// partition is refused still, or Cancel.
+type Watch struct {
+	counter    *Counter
+	claim      *claim
+	waiter     Waiter
+	since      Instant
+	prev, next *Watch
+	state      watchState // guarded by the crowd
+}
+
+type watchState uint8
+
+const (
+	idle watchState = iota
+	waiting
+	fired
+)
+
+// On waits for the counter that refused. It tells false, and does not wait, if the counter has something by now or limits have
+// changed: then ask for the path and plan again.
+func (w *Watch) On(r Refusal, to Waiter, now Instant) bool {
+	if w.counter != nil && w.counter != r.counter {
+		w.Cancel(now)
+	}
+	c := r.counter
+	cr := c.lockCrowd()
+	defer cr.mu.Unlock()
+	cr.answered(w)
+	cl := cr.join(r.who, now)
+	v := c.look(now)
+	shared := cl
+	if !c.shared {
+		shared = nil
+	}
+	balance, at := c.readLocked(cr, shared, v, now)
+	if balance > 0 {
+		cr.drop(w)
+		return false
+	}
+	if w.state == idle {
+		*w = Watch{counter: c, claim: cl, waiter: to, since: now, state: waiting}
+		cl.append(w)
+		cr.waiting.put(cl)
+	}
+	c.home.timers.put(&cr.timer, at)
+	if c.home.version.Load() != r.version { // after put: whoever changes limits now finds the watch
+		cr.drop(w)
+		return false
+	}
+	return true
+}
+
+// Cancel ends a wait, or the invitation that ended it, and lets others have what this one leaves.
+func (w *Watch) Cancel(now Instant) {
+	c := w.counter
+	if c == nil {
+		return
+	}
+	cr := c.lockCrowd()
+	defer cr.mu.Unlock()
+	cr.answered(w)
+	cr.drop(w)
+	w.counter, w.claim, w.waiter = nil, nil, nil
+	if cr.woken == 0 && len(cr.waiting.items) > 0 {
+		c.open(cr, now)
+	}
+}
+
+// answered takes note that a fired watch's request has looked.
+func (cr *crowd) answered(w *Watch) {
+	if w.state == fired {
+		w.state = idle
+		cr.woken = max(0, cr.woken-1)
+	}
+}
+
+// drop takes a watch out of its claim's list.
+func (cr *crowd) drop(w *Watch) {
+	if w.state != waiting {
+		return
+	}
+	w.state = idle
+	cl := w.claim
+	cl.unlink(w)
+	if cl.first == nil {
+		cr.waiting.remove(cl)
+	}
+}
+
+// open invites those who wait, the least served first, as many as the balance may do for, and sees to it that the counter is
+// looked at again if some are left.
+func (c *Counter) open(cr *crowd, now Instant) {
+	v := c.look(now)
+	next := v.readyAt(now)
+	if b := v.balance(); b > 0 {
+		next = v.begins() + Instant(v.span.pace.period)
+		for left := b; left > 0 && len(cr.waiting.items) > 0; left -= cr.typical {
+			cl := cr.waiting.items[0]
+			if c.shared && cr.share(cl, v, now, c.home.fairness()) <= 0 {
+				next = v.begins() + c.home.fairness().hold(v.span.pace.period)
+				break
+			}
+			cr.fire(cl.first)
+		}
+	}
+	if len(cr.waiting.items) > 0 {
+		c.home.timers.put(&cr.timer, next)
+	} else {
+		c.home.timers.remove(&cr.timer)
+	}
+}
+
+func (cr *crowd) fire(w *Watch) {
+	cr.drop(w)
+	w.state = fired
+	cr.woken++
+	w.waiter.Fire()
+}
+
+// due is open when the counter's time has come. Invitations that nobody answered so far count no longer.
+func (c *Counter) due(now Instant) {
+	cr := c.lockCrowd()
+	defer cr.mu.Unlock()
+	cr.woken = 0
+	c.open(cr, now)
+}
+
+// fireAll invites all who wait, because the limit changed.
+func (c *Counter) fireAll() {
+	cr := c.lockCrowd()
+	defer cr.mu.Unlock()
+	for len(cr.waiting.items) > 0 {
+		cr.fire(cr.waiting.items[0].first)
+	}
+}
+
+func (cl *claim) append(w *Watch) {
+	w.prev, w.next = cl.last, nil
+	if cl.last != nil {
+		cl.last.next = w
+	} else {
+		cl.first = w
+	}
+	cl.last = w
+}
+
+func (cl *claim) unlink(w *Watch) {
+	if w.prev != nil {
+		w.prev.next = w.next
+	} else {
+		cl.first = w.next
+	}
+	if w.next != nil {
+		w.next.prev = w.prev
+	} else {
+		cl.last = w.prev
+	}
+	w.prev, w.next = nil, nil
+}
