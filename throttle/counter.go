@@ -120,6 +120,7 @@ func (c *Counter) refund(who claimant, m mark, at, now Instant) {
 	defer cr.mu.Unlock()
 	if cl := cr.claims[who]; cl != nil {
 		cr.serve(cl, -m.n)
+		cl.until = now // it is not known to want more
 	}
 	if opened {
 		c.open(cr, now)

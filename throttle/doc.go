@@ -6,7 +6,7 @@
 // broker that was not taken from each of them:
 //
 //	path := topic.Path(partition, group, now)        the counters between this partition and this group
-//	plan, refusal, ok := path.Plan(now)              what they have; if nothing: which one, and until when
+//	plan, refusal, ok := path.Plan(ahead, now)       what they have; if nothing: which one, and until when
 //	for plan.Add(records, bytes) { … }               the batches that come next, by their headers, until one is refused
 //	grant, refusal, ok := path.Reserve(plan, now)    takes their exact cost from all counters or from none
 //	grant.Refund(now)                                if nothing of them was sent

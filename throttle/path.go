@@ -61,9 +61,11 @@ type Refusal struct {
 	version uint64
 }
 
-// Plan begins a plan, or tells that there is nothing to be had now.
-func (p *Path) Plan(now Instant) (plan Plan, refusal Refusal, ok bool) {
-	plan = Plan{room: -1, left: units{noLimit, noLimit}}
+// Plan begins a plan, or tells that there is nothing to be had now. Ask only when the partition has batches to give: who is refused
+// counts as somebody who wants them. ahead is the cost of the plans that the same fetch has made for other partitions, which share
+// the broker's counters with this one.
+func (p *Path) Plan(ahead Cost, now Instant) (plan Plan, refusal Refusal, ok bool) {
+	plan = Plan{room: -1, left: Cost{noLimit, noLimit}}
 	if p.rules == nil {
 		return plan, refusal, true
 	}
@@ -73,6 +75,9 @@ func (p *Path) Plan(now Instant) (plan Plan, refusal Refusal, ok bool) {
 			continue
 		}
 		balance, ready := c.read(p.who, now)
+		if i < 2 {
+			balance -= ahead[i]
+		}
 		plan.left[i%2] = min(plan.left[i%2], balance)
 		if balance <= 0 && (ok || ready > refusal.ReadyAt) {
 			refusal, ok = p.refusal(i, ready), false

@@ -24,16 +24,20 @@ type Plan struct {
 	// own. A subscription that has more keeps its share of the counters for its next fetch.
 	More bool
 
+	cut     bool
 	mode    Mode
 	room    int64 // batches that may still be added
-	left    units // what the scarcest counters have
-	counted units // what was counted against left
-	before  units // counted without the last batch
-	cost    units // what will be charged
+	left    Cost  // what the scarcest counters have
+	counted Cost  // what was counted against left
+	before  Cost  // counted without the last batch
+	cost    Cost  // what will be charged
 }
 
-// units are numbers of messages and of bytes.
-type units [2]int64
+// Cost is a number of messages and one of bytes.
+type Cost [2]int64
+
+// Plus is the sum of two costs.
+func (c Cost) Plus(d Cost) Cost { return Cost{c[0] + d[0], c[1] + d[1]} }
 
 const (
 	messages = 0
@@ -46,7 +50,7 @@ const noLimit = math.MaxInt64
 // Add tells whether the next batch may be dispatched too. records is what Visible gives, size its bytes on the wire.
 func (p *Plan) Add(records, size int64) bool {
 	if p.room == 0 || p.counted[messages] >= p.left[messages] || p.counted[bytes] >= p.left[bytes] {
-		p.More = true
+		p.More, p.cut = true, true
 		return false
 	}
 	p.room--
@@ -65,6 +69,12 @@ func (p *Plan) Add(records, size int64) bool {
 	p.cost[bytes] += size
 	return true
 }
+
+// Cost is what Reserve will take.
+func (p *Plan) Cost() Cost { return p.cost }
+
+// Cut tells whether Add refused a batch: there is more than may leave, and waiting for more data would be in vain.
+func (p *Plan) Cut() bool { return p.cut }
 
 // Visible is how many of a batch's records a fetch at an offset gives to the application, which is what it is charged: a fetch
 // into the middle of a batch gets all of it, and drops what is below the offset. Control batches give none.

@@ -27,9 +27,21 @@ func newTimers(arm func(Instant)) timers {
 func (q *timers) put(t *timer, at Instant) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.queue.has(t) && t.at == at {
-		return
+	if !q.queue.has(t) || t.at != at {
+		q.putLocked(t, at)
 	}
+}
+
+// putSooner is put, but never makes an entry later.
+func (q *timers) putSooner(t *timer, at Instant) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.queue.has(t) || t.at > at {
+		q.putLocked(t, at)
+	}
+}
+
+func (q *timers) putLocked(t *timer, at Instant) {
 	t.at = at
 	q.queue.put(t)
 	if q.queue.items[0] == t && at != Never {

@@ -51,7 +51,7 @@ func (w *Watch) On(r Refusal, to Waiter, now Instant) bool {
 		cl.append(w)
 		cr.waiting.put(cl)
 	}
-	c.home.timers.put(&cr.timer, at)
+	c.home.timers.putSooner(&cr.timer, at)
 	if c.home.version.Load() != r.version { // after put: whoever changes limits now finds the watch
 		cr.drop(w)
 		return false

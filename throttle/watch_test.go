@@ -16,13 +16,13 @@ func TestWaiterIsWokenWhenTheWindowOpens(t *testing.T) {
 	topic := th.Topic("t")
 	topic.Configure(Policies{Topic: Policy{Messages: PerPeriod(10)}})
 	path := topic.Path(0, "g", 0)
-	plan, _, ok := path.Plan(0)
+	plan, _, ok := path.Plan(Cost{}, 0)
 	for ok && plan.Add(1, 100) {
 	}
 	if _, _, ok := path.Reserve(plan, 0); !ok || plan.cost[messages] != 10 {
 		t.Fatalf("reserved %v %v, want 10 messages", plan.cost, ok)
 	}
-	_, refusal, ok := path.Plan(0)
+	_, refusal, ok := path.Plan(Cost{}, 0)
 	if ok || refusal.At != (At{TopicLevel, Messages}) || refusal.ReadyAt != after(time.Second) {
 		t.Fatalf("refusal is %+v", refusal)
 	}
