@@ -352,7 +352,7 @@ func TestPowerCuts(t *testing.T) {
 		rate, seeds, moments = 0, 0, 0.4
 	}
 	if want > 0 {
-		rate, seeds = 1, 20
+		rate, seeds = 0.1, 4
 	}
 	begin := time.Now()
 	total, points := 0, map[string]int{}

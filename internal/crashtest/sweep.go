@@ -51,6 +51,11 @@ func (s *Sweep[P]) Attach(m *vfs.Mem) {
 
 // Cut checks all images of a power cut now. The point is its name, n tells cuts of one name apart.
 func (s *Sweep[P]) Cut(m *vfs.Mem, point string, n int) {
+	m.Pause(func() { s.cut(m, point, n) })
+}
+
+// cut runs while m stands still: a sync that failed between the promises and the images would make the images look broken.
+func (s *Sweep[P]) cut(m *vfs.Mem, point string, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.points == nil {

@@ -19,6 +19,8 @@ var ErrPowerOff = errors.New("the power is off")
 // what of them is durable and, in order, each change that is not yet; Crash makes of these
 // the disk that a machine may find after a power cut.
 type Mem struct {
+	still sync.Mutex // held by Pause and by what changes m; taken before mu
+
 	mu   sync.RWMutex // guards all below, and every inode and blob
 	root *inode
 	seq  uint64 // number of the last change
@@ -79,12 +81,20 @@ func newDir(mode fs.FileMode) *inode {
 }
 
 // OnOp sets a function that is called before each mutating operation, in the goroutine that
-// makes it. It holds no lock: it may call Crash and PowerOff, the latter failing the
+// makes it. It holds no lock: it may call Crash, Pause and PowerOff, the last failing the
 // operation that it was called for. nil takes it away.
 func (m *Mem) OnOp(hook func(Op)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.hook = hook
+}
+
+// Pause calls f while nothing on m changes, so that the images that f makes and what it
+// notes elsewhere are of one moment. f must not change m, nor wait for somebody who does.
+func (m *Mem) Pause(f func()) {
+	m.still.Lock()
+	defer m.still.Unlock()
+	f()
 }
 
 // PowerOff makes every operation from now on fail with ErrPowerOff, so that the program
@@ -98,6 +108,8 @@ func (m *Mem) PowerOff() {
 // mutate runs f, which returns a bare errno, under the lock.
 func (m *Mem) mutate(kind Kind, name string, f func() error) error {
 	m.announce(kind, name)
+	m.still.Lock()
+	defer m.still.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.run(kind, name, f)

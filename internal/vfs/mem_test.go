@@ -8,6 +8,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 )
 
 func TestPowerOff(t *testing.T) {
@@ -98,5 +99,40 @@ func TestMemConcurrent(t *testing.T) {
 	wg.Wait()
 	if got := show(m.Crash(KeepEverything)); got != show(m) {
 		t.Errorf("after the crash: %s", got)
+	}
+}
+
+// TestPauseHoldsChangesBack: neither an operation nor what a failing sync drops comes between two looks inside one Pause.
+func TestPauseHoldsChangesBack(t *testing.T) {
+	in := &Injector{}
+	m := NewMem()
+	f, err := Inject(m, in).OpenFile("f", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte("lost by the sync"), 0); err != nil {
+		t.Fatal(err)
+	}
+	in.Add(Fault{Ops: OpSync})
+	for name, change := range map[string]func() error{
+		"failing sync": f.Sync,
+		"write":        func() error { _, err := f.WriteAt([]byte("late"), 0); return err },
+	} {
+		done := make(chan error, 1)
+		m.Pause(func() {
+			before := len(m.Unsynced())
+			go func() { done <- change() }()
+			select {
+			case <-done:
+				t.Errorf("%s: went on during a pause", name)
+			case <-time.After(20 * time.Millisecond): // as long as it takes to see that nothing happens
+			}
+			if after := len(m.Unsynced()); after != before {
+				t.Errorf("%s: %d unsynced changes, then %d", name, before, after)
+			}
+		})
+		if err := <-done; (err != nil) != (name == "failing sync") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -242,6 +242,8 @@ func (f *memFile) Sync() error {
 // dropUnsynced is what a kernel does when a write-back fails: the pages count as clean and
 // stay readable, the disk has none of them, and the next Sync has nothing to complain about.
 func (f *memFile) dropUnsynced() {
+	f.m.still.Lock()
+	defer f.m.still.Unlock()
 	f.m.mu.Lock()
 	defer f.m.mu.Unlock()
 	f.ino.pending = nil
