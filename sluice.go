@@ -189,7 +189,7 @@ func (b *Broker) open(o Options) error {
 		MaxFrame: c.SocketRequestMaxBytes, MaxConns: c.MaxConnections, MaxConnsPerIP: c.MaxConnectionsPerIP,
 		MemoryBytes: max(0, c.QueuedMaxRequestBytes), IdleTimeout: idleTimeout(c.ConnectionsMaxIdle),
 		SendBuffer: c.SocketSendBuffer, ReceiveBuffer: c.SocketReceiveBuffer,
-		Logger: o.Logger, Metrics: server.NewMetrics(b.broker.Metrics()),
+		OnClose: b.broker.ConnClosed, Logger: o.Logger, Metrics: server.NewMetrics(b.broker.Metrics()),
 	})
 	for _, l := range listeners {
 		b.serving.Go(func() {

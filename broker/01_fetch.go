@@ -41,6 +41,9 @@ func fetch(b *Broker, r *server.Request) {
 		r.Abort("malformed Fetch body")
 		return
 	}
+	f.conn = b.resolver.connOf(r)
+	f.conn.setRack(f.rack)
+	f.conn.wait.Store(int64(f.wait))
 	if f.replica >= 0 || f.isolation < 0 || f.isolation > 1 {
 		f.refuse()
 	} else if err := f.enter(&b.fetchSessions, forgotten); err != nil {
@@ -57,12 +60,14 @@ func fetch(b *Broker, r *server.Request) {
 type fetchCall struct {
 	broker *Broker
 	req    *server.Request
+	conn   *connState
 
 	replica   int32
 	wait      time.Duration
 	minBytes  int64
 	maxBytes  int64
 	isolation int8
+	rack      []byte // of the request's body: valid while the handler runs
 
 	sessionID    int32
 	sessionEpoch int32
@@ -95,10 +100,11 @@ type fetchPart struct {
 	topic     int32 // index in fetchCall.topics
 	partition int32
 	fetchAsked
-	refused int16        // it has this error whatever the log says
-	log     source       // nil when refused
-	cached  *sessionPart // nil without a session
-	send    bool         // the answer names it
+	refused int16         // it has this error whatever the log says
+	log     source        // nil when refused
+	sub     *subscription // whose allowance it draws on; nil when refused
+	cached  *sessionPart  // nil without a session
+	send    bool          // the answer names it
 
 	fetchFound
 }
@@ -163,6 +169,7 @@ func (f *fetchCall) refuse() {
 
 // resolve finds the partitions' logs and tells whether there is one to wait for.
 func (f *fetchCall) resolve() (waits bool) {
+	now := stampOf(f.req.Received)
 	for i := range f.parts {
 		p := &f.parts[i]
 		t := &f.topics[p.topic]
@@ -173,12 +180,25 @@ func (f *fetchCall) resolve() (waits bool) {
 		default:
 			if l := t.topic.partition(p.partition); l != nil {
 				p.log, waits = l, true
+				f.follow(p, t.topic, now)
 			} else {
 				p.refused = errUnknownTopic.Code
 			}
 		}
 	}
 	return waits
+}
+
+// follow finds whom the fetch of a partition belongs to. A session remembers it.
+func (f *fetchCall) follow(p *fetchPart, t *topic, now stamp) {
+	var known *subscription
+	if p.cached != nil {
+		known = p.cached.sub.Load()
+	}
+	p.sub = f.broker.resolver.subscription(known, f.conn, topicPartition{t, p.partition}, p.offset, now)
+	if p.cached != nil && p.sub != known {
+		p.cached.sub.Store(p.sub)
+	}
 }
 
 // lookUp finds a topic as a client names it. known is the name that an id had when it was last looked up: it tells a

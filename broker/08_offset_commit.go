@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"time"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"sluice/group"
@@ -22,13 +24,20 @@ func (b *Broker) offsetCommit(c *call, q *kmsg.OffsetCommitRequest) {
 		c.answer(m.resp)
 		return
 	}
-	q.Topics = m.topics
+	q.Topics, m.q, m.conn = m.topics, q, c.conn()
+	if q.MemberID != "" {
+		m.conn.carry(q.Group)
+	}
+	m.who = m.conn.identity
 	c.toGroup(q.Group, group.Commit{Req: q}, m.finish)
 }
 
 // commit is one OffsetCommit under way.
 type commit struct {
 	c      *call
+	q      *kmsg.OffsetCommitRequest
+	conn   *connState
+	who    identity
 	resp   *kmsg.OffsetCommitResponse
 	topics []kmsg.OffsetCommitRequestTopic // what the group decides on, by name
 	codes  []*int16                        // where its answers go, partition by partition
@@ -84,6 +93,15 @@ func checkCommit(t *topic, unknown error, partition int32) error {
 	return nil
 }
 
+// note tells the resolver what a commit says of who reads what.
+func (m *commit) note(topic string, p *kmsg.OffsetCommitRequestTopicPartition, now stamp) {
+	if m.q.MemberID == "" && m.q.Generation < 0 {
+		m.c.b.groups.owners.noteSimple(m.q.Group, topic, p.Partition, m.who, m.conn.host, p.Offset, now)
+		return
+	}
+	m.c.b.resolver.committed(m.q.Group, topic, p.Partition, p.Offset, m.who, now)
+}
+
 // finish fills in what the group decided. err is for all that was asked of it.
 func (m *commit) finish(v any, err error) {
 	if err != nil {
@@ -94,13 +112,14 @@ func (m *commit) finish(v any, err error) {
 		m.c.answer(m.resp)
 		return
 	}
-	next := m.codes
-	for _, t := range v.(*kmsg.OffsetCommitResponse).Topics {
-		for _, p := range t.Partitions {
+	next, now := m.codes, stampOf(time.Now())
+	for i, t := range v.(*kmsg.OffsetCommitResponse).Topics {
+		for j, p := range t.Partitions {
 			*next[0] = p.ErrorCode
 			next = next[1:]
 			if p.ErrorCode == 0 {
 				m.c.b.metrics.groups.commits.Inc()
+				m.note(m.topics[i].Topic, &m.topics[i].Partitions[j], now)
 			}
 		}
 	}

@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"time"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"sluice/group"
@@ -18,7 +20,8 @@ import (
 //	v9   members of the consumer protocol, by their epoch (KIP-848)
 //	v10  topic ids
 func (b *Broker) offsetFetch(c *call, q *kmsg.OffsetFetchRequest) {
-	f := &offsetFetchCall{c: c, q: q, resp: kmsg.NewPtrOffsetFetchResponse(), groups: q.Groups}
+	s := c.conn()
+	f := &offsetFetchCall{c: c, q: q, conn: s, who: s.identity, resp: kmsg.NewPtrOffsetFetchResponse(), groups: q.Groups}
 	if q.Version < 8 {
 		f.groups = []kmsg.OffsetFetchRequestGroup{oldOffsetFetch(q)}
 	}
@@ -35,6 +38,8 @@ func (b *Broker) offsetFetch(c *call, q *kmsg.OffsetFetchRequest) {
 type offsetFetchCall struct {
 	c      *call
 	q      *kmsg.OffsetFetchRequest
+	conn   *connState
+	who    identity
 	resp   *kmsg.OffsetFetchResponse
 	groups []kmsg.OffsetFetchRequestGroup
 }
@@ -103,9 +108,29 @@ func (f *offsetFetchCall) set(i int, v any, err error) {
 		x.Topics, x.ErrorCode = nil, f.c.code(&kproto.Error{Code: fetched.Code})
 		return
 	}
+	f.note(&f.groups[i], fetched)
 	for _, t := range fetched.Topics {
 		if y, ok := f.topic(t); ok {
 			x.Topics = append(x.Topics, y)
+		}
+	}
+}
+
+// note tells the resolver what a client was told: it will fetch from there. Who asks for all that a group has is no
+// consumer. Before version 9 members do not say that they are some, and the group tells.
+func (f *offsetFetchCall) note(g *kmsg.OffsetFetchRequestGroup, fetched group.FetchedOffsets) {
+	if g.Topics == nil {
+		return
+	}
+	owners, now := f.c.b.groups.owners, stampOf(time.Now())
+	alone := g.MemberID == nil && !owners.has(g.Group)
+	for _, t := range fetched.Topics {
+		for _, p := range t.Partitions {
+			if alone {
+				owners.noteSimple(g.Group, t.Name, p.Partition, f.who, f.conn.host, p.Offset, now)
+			} else if m, _ := owners.markOf(g.Group, t.Name, p.Partition); m != nil {
+				m.offset.Store(p.Offset)
+			}
 		}
 	}
 }

@@ -30,6 +30,7 @@ func (b *Broker) joinGroup(c *call, q *kmsg.JoinGroupRequest) {
 		c.answer(refuse(c.code(err)))
 		return
 	}
+	c.conn().carry(q.Group)
 	ev := group.Join{Req: q, Client: c.groupClient(), NewMemberID: c.newMemberID(q.InstanceID)}
 	c.awaitGroup(q.Group, ev, refuse)
 }

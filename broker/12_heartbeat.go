@@ -19,5 +19,6 @@ func (b *Broker) heartbeat(c *call, q *kmsg.HeartbeatRequest) {
 		c.answer(refuse(c.code(err)))
 		return
 	}
+	c.conn().carry(q.Group)
 	c.askGroup(q.Group, group.Heartbeat{Req: q}, refuse)
 }

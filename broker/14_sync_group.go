@@ -20,5 +20,6 @@ func (b *Broker) syncGroup(c *call, q *kmsg.SyncGroupRequest) {
 		c.answer(refuse(c.code(err)))
 		return
 	}
+	c.conn().carry(q.Group)
 	c.awaitGroup(q.Group, group.Sync{Req: q}, refuse)
 }

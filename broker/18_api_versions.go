@@ -30,6 +30,9 @@ func (b *Broker) apiVersions(c *call, q *kmsg.ApiVersionsRequest) {
 		c.answer(resp)
 		return
 	}
+	if c.Version >= 3 {
+		c.conn().setSoftware(q.ClientSoftwareName, q.ClientSoftwareVersion)
+	}
 	resp.ApiKeys = make([]kmsg.ApiVersionsResponseApiKey, len(table))
 	for i, r := range table {
 		resp.ApiKeys[i] = r.apiKey()

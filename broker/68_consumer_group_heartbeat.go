@@ -19,6 +19,7 @@ func (b *Broker) consumerGroupHeartbeat(c *call, q *kmsg.ConsumerGroupHeartbeatR
 		c.answer(refuse(c.code(err)))
 		return
 	}
+	c.conn().carry(q.Group)
 	b.groups.wantTopics()
 	c.askGroup(q.Group, group.ConsumerHeartbeat{Req: q, Client: c.groupClient(), NewMemberID: newUUID().String()}, refuse)
 }

@@ -37,12 +37,3 @@ func (c *call) address() hostPort {
 	// Zones mean nothing to the other end.
 	return hostPort{a.Addr().Unmap().WithZone("").String(), int32(a.Port())}
 }
-
-// remoteHost is the client's address without port and zone.
-func (c *call) remoteHost() string {
-	a, err := netip.ParseAddrPort(c.Conn.RemoteAddr().String())
-	if err != nil {
-		return "127.0.0.1" // not TCP: a test's pipe
-	}
-	return a.Addr().Unmap().WithZone("").String()
-}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"sync/atomic"
 
 	"sluice/catalog"
@@ -42,6 +43,7 @@ type Broker struct {
 	topics        *topics
 	groups        *groups
 	groupConfigs  groupConfigs
+	resolver      *resolver
 	pids          pidAllocator
 	deletions     deletions
 	metrics       *metrics
@@ -87,7 +89,12 @@ func newBroker(o Options) (*Broker, error) {
 	b.settings.Store(first)
 	b.pids.reserve = b.reserveProducerIDs
 	b.groups = newGroups(b)
+	b.resolver = newResolver(b.groups.owners)
+	b.resolver.unresolved = func() string { return b.config().UnresolvedSubscription }
+	b.resolver.topicOf = func(name string) *topic { return b.topics.byName(name) }
+	b.resolver.hint = func() *regexp.Regexp { return b.config().GroupOfClientID }
 	b.metrics = newMetrics(b)
+	b.resolver.counted = b.metrics.groups.resolved
 	return b, nil
 }
 
@@ -172,6 +179,13 @@ func (b *Broker) Close(ctx context.Context) error {
 		return fmt.Errorf("close broker: %w", err)
 	}
 	return nil
+}
+
+// ConnClosed forgets what is kept of a connection. The server calls it when the last request there has ended.
+func (b *Broker) ConnClosed(c *server.Conn) {
+	if s, ok := c.Session.(*connState); ok {
+		b.resolver.closed(s)
+	}
 }
 
 // ClusterID is made at the first start and stands for ever.

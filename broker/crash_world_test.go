@@ -81,7 +81,7 @@ func (w *world) start() error {
 	}
 	w.told(b)
 	w.b, w.pipe = b, newPipeListener()
-	w.srv = server.New(b, server.Options{})
+	w.srv = server.New(b, server.Options{OnClose: b.ConnClosed})
 	go func() { _ = w.srv.Serve(w.pipe) }()
 	w.c = w.dial()
 	w.spy.Store(newSpy(w))

@@ -26,7 +26,7 @@ func newFetchCall(b *Broker, req *server.Request) *fetchCall {
 // free returns the call to the pool. Its lists stay with it, empty.
 func (f *fetchCall) free() {
 	f.clear()
-	if f.broker, f.req, f.session = nil, nil, nil; cap(f.parts) <= maxPooledParts {
+	if f.broker, f.req, f.conn, f.session, f.rack = nil, nil, nil, nil, nil; cap(f.parts) <= maxPooledParts {
 		fetchCalls.Put(f)
 	}
 }
@@ -54,7 +54,7 @@ func parseFetch(b *Broker, req *server.Request) (f *fetchCall, forgotten []forgo
 		forgotten = f.readForgotten(&r)
 	}
 	if f.version() >= 11 {
-		r.string() // rack_id
+		f.rack = r.string()
 	}
 	if state := r.tags(1); state != nil && f.version() >= 15 { // replica_state
 		s := wireReader{b: state, flex: true}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"sluice/kproto"
@@ -94,6 +95,7 @@ type sessionPart struct {
 	asked      fetchAsked
 	high       int64 // high watermark and log start as last answered; -1: not answered, or an error was
 	start      int64
+	sub        atomic.Pointer[subscription] // what fetchCall.follow found last
 	prev, next *sessionPart
 }
 
@@ -187,7 +189,9 @@ func newFetchSession(f *fetchCall) *fetchSession {
 	x.order.prev, x.order.next = &x.order, &x.order
 	for i := range f.parts {
 		p := &f.parts[i]
-		x.put(&f.topics[p.topic], p).told(p)
+		e := x.put(&f.topics[p.topic], p)
+		e.sub.Store(p.sub)
+		e.told(p)
 	}
 	return x
 }

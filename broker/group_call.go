@@ -106,8 +106,12 @@ func topLevelCode(resp kmsg.Response) int16 {
 
 // groupClient is who asks, in Kafka's form.
 func (c *call) groupClient() group.Client {
-	return group.Client{ID: c.ClientID, Host: "/" + c.remoteHost()}
+	s := c.conn()
+	return group.Client{ID: c.ClientID, Host: s.host, Software: s.software}
 }
+
+// conn is the state of the request's connection. It must be called before the handler returns.
+func (c *call) conn() *connState { return c.b.resolver.connOf(c.Request) }
 
 // each asks several groups at once, what event gives for the i-th. set takes the answers, one at a time, and done runs
 // once all have come. A group that is named twice is refused, since an answer can be large.

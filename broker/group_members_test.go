@@ -343,9 +343,10 @@ func TestOwnershipReachesTheIndex(t *testing.T) {
 	if got := lookup(0); got != "[]" {
 		t.Errorf("t-0 belongs to %s", got)
 	}
-	x := n.groups.owners.lookup(nil, "t", 1, time.Now())[0]
-	if x.clientID != "test" || x.host != "/127.0.0.1" {
-		t.Errorf("%+v", x)
+	var f found
+	n.groups.owners.lookup(&f, "t", 1, time.Now())
+	if x := f.claims[0]; x.clientID != "test" || x.host != "/127.0.0.1" {
+		t.Errorf("%+v", x.owner)
 	}
 	n.restart()
 	waitUntil(t, func() bool { return lookup(1) == want })

@@ -16,12 +16,13 @@ type groupMetrics struct {
 
 	rebalances prometheus.Counter
 	commits    prometheus.Counter
+	resolves   [methods]prometheus.Counter
 
 	byState, members, offsets *prometheus.Desc
 }
 
 func newGroupMetrics(g *groups) *groupMetrics {
-	return &groupMetrics{
+	m := &groupMetrics{
 		groups: g,
 		rebalances: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "sluice_group_rebalances_total", Help: "Generations of classic groups that began.",
@@ -33,7 +34,17 @@ func newGroupMetrics(g *groups) *groupMetrics {
 		members: prometheus.NewDesc("sluice_group_members", "Members of all groups.", nil, nil),
 		offsets: prometheus.NewDesc("sluice_group_offsets", "Committed offsets kept, of all groups.", nil, nil),
 	}
+	for how := range m.resolves {
+		m.resolves[how] = prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "sluice_fetch_group_resolutions_total", Help: "Times that a connection's reading of a partition was found to belong to a group, by how.",
+			ConstLabels: prometheus.Labels{"method": method(how).String()},
+		})
+	}
+	return m
 }
+
+// resolved counts how a Fetch was found to belong to a group.
+func (m *groupMetrics) resolved(how method) { m.resolves[how].Inc() }
 
 // answered counts what an answer says of the group.
 func (m *groupMetrics) answered(resp kmsg.Response) {
@@ -47,6 +58,9 @@ func (m *groupMetrics) answered(resp kmsg.Response) {
 func (m *groupMetrics) Describe(out chan<- *prometheus.Desc) {
 	m.rebalances.Describe(out)
 	m.commits.Describe(out)
+	for _, c := range m.resolves {
+		c.Describe(out)
+	}
 	out <- m.byState
 	out <- m.members
 	out <- m.offsets
@@ -56,6 +70,9 @@ func (m *groupMetrics) Describe(out chan<- *prometheus.Desc) {
 func (m *groupMetrics) Collect(out chan<- prometheus.Metric) {
 	m.rebalances.Collect(out)
 	m.commits.Collect(out)
+	for _, c := range m.resolves {
+		c.Collect(out)
+	}
 	s := m.groups.stats()
 	gauge := func(d *prometheus.Desc, n int, labels ...string) {
 		out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n), labels...)

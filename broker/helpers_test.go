@@ -54,7 +54,7 @@ func (n *node) start() {
 		n.t.Fatal(err)
 	}
 	n.Broker, n.addr = b, l.Addr().String()
-	srv := server.New(b, server.Options{Logger: n.opts.Logger})
+	srv := server.New(b, server.Options{Logger: n.opts.Logger, OnClose: b.ConnClosed})
 	n.srv = srv
 	go func() { _ = srv.Serve(l) }()
 }

@@ -16,6 +16,7 @@ import (
 //	/v1/status               cluster, epoch, counts
 //	/v1/topics               every topic
 //	/v1/topics/{name}        one topic with its settings and its partitions' offsets
+//	/v1/connections          who reads what, and for which group; ?group=, ?topic=, ?client_id=
 func (b *Broker) AdminHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(b.metrics.registry, promhttp.HandlerOpts{}))
@@ -24,6 +25,7 @@ func (b *Broker) AdminHandler() http.Handler {
 	mux.HandleFunc("GET /v1/status", b.serveStatus)
 	mux.HandleFunc("GET /v1/topics", b.serveTopics)
 	mux.HandleFunc("GET /v1/topics/{name}", b.serveTopic)
+	mux.HandleFunc("GET /v1/connections", b.serveConnections)
 	return mux
 }
 

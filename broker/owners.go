@@ -25,27 +25,62 @@ type owners struct {
 	changes      atomic.Uint64            // raised by every change, for those who keep what they looked up
 
 	mu     sync.RWMutex
-	topics map[string][][]claim // by partition
+	topics map[string][]ownedPartition // by partition
 	groups map[string]*groupClaims
 	ended  []endedClaims // in the order of their end
 	past   int           // partitions that they name
+
+	simples int // entries of ownedPartition.simple, of all partitions
 }
 
 func newOwners(partitionsOf func(topic string) int32) *owners {
-	return &owners{partitionsOf: partitionsOf, topics: map[string][][]claim{}, groups: map[string]*groupClaims{}}
+	return &owners{partitionsOf: partitionsOf, topics: map[string][]ownedPartition{}, groups: map[string]*groupClaims{}}
+}
+
+// ownedPartition is who may read a partition for a group.
+type ownedPartition struct {
+	claims  []claim   // the newest last
+	simple  []*simple // groups without members that commit; see simple.go
+	version uint64    // owners.changes as of the last change here
 }
 
 // owner is a member of a group in one epoch, shared by all its claims.
 type owner struct {
-	group, member, clientID, host, rack string
-	epoch                               int32 // generation or member epoch
+	group, member string
+	identity
+	host, rack, software string
+	epoch                int32         // generation or member epoch
+	pollInterval         time.Duration // how long it may take between two polls, by its own word
 }
 
 // claim is an owner's hold on a partition. Of a group there is at most one that is past: the last.
 type claim struct {
 	*owner
 	until time.Time // of one that is past; zero: it stands
+	since stamp     // when the member came to hold the partition, in whatever epoch
+	*mark           // the group's on this partition
 }
+
+// mark is what a group was seen to do on a partition. All of its claims there share it.
+type mark struct {
+	read   atomic.Int64 // stamp until which somebody read the partition for the group, or committed; 0: never
+	offset atomic.Int64 // that the group was told or has committed last; -1: not known
+}
+
+func newMark() *mark {
+	m := &mark{}
+	m.offset.Store(-1)
+	return m
+}
+
+// stamp is nanoseconds of the monotonic clock since the process began, for what is read and written without a lock.
+type stamp int64
+
+var processStart = time.Now()
+
+func stampOf(t time.Time) stamp { return stamp(t.Sub(processStart)) }
+
+func (s stamp) time() time.Time { return processStart.Add(time.Duration(s)) }
 
 // groupClaims is what the members of a group own.
 type groupClaims struct {
@@ -117,20 +152,107 @@ func (o *owners) topicDeleted(name string) {
 	o.changes.Add(1)
 }
 
-// lookup appends those who own a partition, or did until lately.
-func (o *owners) lookup(dst []owner, topic string, partition int32, now time.Time) []owner {
-	o.mu.RLock()
-	defer o.mu.RUnlock()
+// at gives a partition that somebody owns, or did; nil when nobody does. The lock is held.
+func (o *owners) at(topic string, partition int32) *ownedPartition {
 	all := o.topics[topic]
 	if partition < 0 || int(partition) >= len(all) {
-		return dst
+		return nil
 	}
-	for _, c := range all[partition] {
+	return &all[partition]
+}
+
+// found is what the index tells of a partition.
+type found struct {
+	claims  []claim   // of those who own it, or did until lately; the newest last
+	simple  []*simple // groups without members that commit for it
+	version uint64    // changes with all of it, but for what ends by time alone
+}
+
+// lookup fills f, whose lists' memory is used again.
+func (o *owners) lookup(f *found, topic string, partition int32, now time.Time) {
+	*f = found{claims: f.claims[:0], simple: f.simple[:0]}
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	p := o.at(topic, partition)
+	if p == nil {
+		return
+	}
+	f.version = p.version
+	for _, c := range p.claims {
 		if c.until.IsZero() || now.Before(c.until) {
-			dst = append(dst, *c.owner)
+			f.claims = append(f.claims, c)
 		}
 	}
-	return dst
+	for _, x := range p.simple {
+		if x.current(stampOf(now)) {
+			f.simple = append(f.simple, x)
+		}
+	}
+}
+
+// version is that of lookup, alone.
+func (o *owners) version(topic string, partition int32) uint64 {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	if p := o.at(topic, partition); p != nil {
+		return p.version
+	}
+	return 0
+}
+
+// maxMarked is how many claims of a partition are looked through for the one of a group that commits. What it is noted for
+// is of little use among more.
+const maxMarked = 64
+
+// markOf finds a group's mark on a partition it holds, or nil. past tells that there is a past claim beside one that stands.
+func (o *owners) markOf(groupID, topic string, partition int32) (m *mark, past bool) {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	p := o.at(topic, partition)
+	if p == nil || len(p.claims) > maxMarked {
+		return nil, false
+	}
+	stands := false
+	for _, c := range p.claims {
+		if c.group == groupID {
+			m = c.mark
+			stands = stands || c.until.IsZero()
+			past = past || !c.until.IsZero()
+		}
+	}
+	return m, past && stands
+}
+
+// noteCommit is markOf for a commit, after which the group's last owner of the partition has no more to say there.
+func (o *owners) noteCommit(groupID, topic string, partition int32) *mark {
+	m, past := o.markOf(groupID, topic, partition)
+	if past {
+		o.drained(groupID, topic, partition)
+	}
+	return m
+}
+
+// drained ends a past claim before its time.
+func (o *owners) drained(groupID, topic string, partition int32) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	p := o.at(topic, partition)
+	if p == nil {
+		return
+	}
+	before := len(p.claims)
+	p.claims = slices.DeleteFunc(p.claims, func(c claim) bool { return c.group == groupID && !c.until.IsZero() })
+	if len(p.claims) < before {
+		p.version = o.changes.Load() + 1
+		o.changes.Add(1)
+	}
+}
+
+// has tells whether a group has members that own something.
+func (o *owners) has(groupID string) bool {
+	o.mu.RLock()
+	defer o.mu.RUnlock()
+	return o.groups[groupID] != nil
 }
 
 // replace gives a member what it owns now, and ends what it owned before.
@@ -138,20 +260,40 @@ func (o *owners) replace(g *groupClaims, before map[string]memberClaims, name st
 	old, had := before[m.MemberID]
 	delete(before, m.MemberID)
 	if len(m.Partitions) > 0 {
-		x := memberClaims{&owner{name, m.MemberID, m.Client.ID, m.Client.Host, m.RackID, m.Epoch}, m.Partitions}
+		x := memberClaims{ownerOf(name, m), m.Partitions}
 		g.members[m.MemberID] = x
-		o.begin(x)
+		o.begin(x, stampOf(now))
 	}
 	if had {
 		o.end(old, now)
 	}
 }
 
+func ownerOf(name string, m group.Owner) *owner {
+	return &owner{
+		group: name, member: m.MemberID, identity: identity{m.Client.ID, anonymous}, host: m.Client.Host, rack: m.RackID,
+		software: m.Client.Software, epoch: m.Epoch, pollInterval: m.PollInterval,
+	}
+}
+
 // begin claims partitions. What the member claimed of them before is not told beside it.
-func (o *owners) begin(m memberClaims) {
+func (o *owners) begin(m memberClaims, now stamp) {
 	o.each(m, true, func(claims []claim) []claim {
-		claims = slices.DeleteFunc(claims, func(c claim) bool { return c.group == m.group && c.member == m.member })
-		return append(claims, claim{owner: m.owner})
+		x := claim{owner: m.owner, since: now}
+		claims = slices.DeleteFunc(claims, func(c claim) bool {
+			if c.group != m.group {
+				return false
+			}
+			x.mark = c.mark
+			if c.member == m.member && c.until.IsZero() {
+				x.since = c.since
+			}
+			return c.member == m.member
+		})
+		if x.mark == nil {
+			x.mark = newMark()
+		}
+		return append(claims, x)
 	})
 }
 
@@ -199,12 +341,13 @@ func (o *owners) each(m memberClaims, grow bool, fn func([]claim) []claim) {
 	for topic, partitions := range m.partitions {
 		all := o.topics[topic]
 		if n := int(o.partitionsOf(topic)); grow && n > len(all) {
-			all = append(all, make([][]claim, n-len(all))...)
+			all = append(all, make([]ownedPartition, n-len(all))...)
 			o.topics[topic] = all
 		}
 		for _, p := range partitions {
 			if p >= 0 && int(p) < len(all) {
-				all[p] = fn(all[p])
+				all[p].claims = fn(all[p].claims)
+				all[p].version = o.changes.Load() + 1
 			}
 		}
 	}

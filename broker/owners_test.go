@@ -23,7 +23,9 @@ func owns(member string, epoch int32, partitions map[string][]int32) group.Owner
 // who tells the owners of a partition as "group/member@epoch".
 func (o *owners) who(topic string, partition int32, now time.Time) []string {
 	var out []string
-	for _, x := range o.lookup(nil, topic, partition, now) {
+	var f found
+	o.lookup(&f, topic, partition, now)
+	for _, x := range f.claims {
 		out = append(out, fmt.Sprintf("%s/%s@%d", x.group, x.member, x.epoch))
 	}
 	slices.Sort(out)
@@ -45,7 +47,9 @@ func TestOwners(t *testing.T) {
 	o.set(2, group.Ownership{All: true, Group: "h", Members: []group.Owner{owns("z", 7, map[string][]int32{"a": {0}})}}, now)
 	expect("two groups", "a", 0, "g/x@1", "h/z@7")
 	expect("one group", "b", 1, "g/x@1")
-	if x := o.lookup(nil, "b", 1, now)[0]; x.clientID != "client-x" || x.host != "/10.0.0.1" || x.rack != "r1" {
+	var f found
+	o.lookup(&f, "b", 1, now)
+	if x := f.claims[0]; x.clientID != "client-x" || x.host != "/10.0.0.1" || x.rack != "r1" {
 		t.Errorf("%+v", x)
 	}
 	changes := o.changes.Load()
@@ -206,8 +210,8 @@ func (m *ownersModel) end() {
 	}
 	m.index.set(0, group.Ownership{Group: "other"}, m.now.Add(drainTime))
 	for topic, all := range m.index.topics {
-		for p, claims := range all {
-			if len(claims) > 0 {
+		for p, x := range all {
+			if len(x.claims) > 0 {
 				m.t.Fatalf("seed %d: %s-%d still belongs to somebody", m.seed, topic, p)
 			}
 		}

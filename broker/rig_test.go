@@ -56,7 +56,7 @@ func (r *rig) serve() {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(r.t, err)
 	r.addr = l.Addr().String()
-	s := server.New(r.b, server.Options{})
+	s := server.New(r.b, server.Options{OnClose: r.b.ConnClosed})
 	r.server = s
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l) }()

@@ -14,7 +14,7 @@ type registry struct {
 	byName map[Scope]map[string]*row // names and aliases
 }
 
-var settings = newRegistry(topicRows, groupRows, brokerRows)
+var settings = newRegistry(topicRows, groupRows, slices.Concat(brokerRows, subscriptionRows))
 
 // newRegistry makes the broker rows of the fallbacks and indexes everything. A contradiction between rows is a mistake in
 // the program, and panics.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"regexp"
 	"time"
 )
 
@@ -30,6 +31,9 @@ type Broker struct {
 	Groups                   Groups
 	Topic                    Topic // what a topic without settings of its own gets
 	Group                    Group // what a group without settings of its own gets
+
+	UnresolvedSubscription string         // client-id, connection, shared, none
+	GroupOfClientID        *regexp.Regexp // its one submatch is the group; nil: client ids say nothing
 }
 
 // Groups is the part of a broker's settings that its groups go by.

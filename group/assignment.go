@@ -90,7 +90,7 @@ func (m *Machine) tellGone(member *member) {
 }
 
 func (g *group) owner(m *member, owned map[string][]int32) Owner {
-	o := Owner{MemberID: m.id, Client: m.client, Epoch: g.assigned, Partitions: owned}
+	o := Owner{MemberID: m.id, Client: m.client, Epoch: g.assigned, Partitions: owned, PollInterval: m.rebalance}
 	if s, ok := decodeSubscription(m.metadata(g.protocol)); ok && s.Rack != nil {
 		o.RackID = *s.Rack
 	}

@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -48,7 +49,7 @@ func TestOwnership(t *testing.T) {
 	s.line("sync g a a=t:0,1")
 	s.line("join h b v=3 type=connect")
 	s.line("sync h b b=t:0,1")
-	want := []any{Ownership{"g", true, []Owner{{"a-1", Client{"a", "/127.0.0.1"}, "r1", 1, map[string][]int32{"t": {0, 1}}}}}}
+	want := []any{Ownership{"g", true, []Owner{{"a-1", Client{ID: "a", Host: "/127.0.0.1"}, "r1", 1, map[string][]int32{"t": {0, 1}}, time.Minute}}}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}

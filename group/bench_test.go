@@ -45,7 +45,7 @@ func (c *crowd) join(group string, i int, id string) machine.Effects {
 	r.ProtocolType = "consumer"
 	s := kmsg.ConsumerMemberMetadata{Version: 3, Topics: []string{"a-topic-of-some-name"}}
 	r.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "range", Metadata: s.AppendTo(nil)}, {Name: "cooperative-sticky", Metadata: s.AppendTo(nil)}}
-	return c.step(uint64(i+1), Join{r, Client{"consumer-" + group, "/127.0.0.1"}, c.ids[i]})
+	return c.step(uint64(i+1), Join{r, Client{ID: "consumer-" + group, Host: "/127.0.0.1"}, c.ids[i]})
 }
 
 // form joins all, the first twice, and syncs all.

@@ -31,7 +31,7 @@ func beatUntilStable(b testing.TB, r *rig, n int) (rounds int) {
 			q.MemberID, q.MemberEpoch = fmt.Sprint(i), a.epoch
 			a.owns = a.told
 			q.Topics = owned848(a.owns)
-			r.do(ConsumerHeartbeat{q, Client{"c", "/h"}, ""}, func(v any, _ error) { a.hear(v.(*kmsg.ConsumerGroupHeartbeatResponse)) })
+			r.do(ConsumerHeartbeat{q, Client{ID: "c", Host: "/h"}, ""}, func(v any, _ error) { a.hear(v.(*kmsg.ConsumerGroupHeartbeatResponse)) })
 		}
 		if r.m.groups["g"].consumers.shown() == Stable {
 			return rounds
@@ -52,7 +52,7 @@ func BenchmarkConsumerHeartbeat(b *testing.B) {
 	q.Version, q.Group, q.MemberID, q.MemberEpoch = 1, "g", "7", r.m.groups["g"].consumers.members["7"].epoch
 	b.ReportAllocs()
 	for b.Loop() {
-		r.do(ConsumerHeartbeat{q, Client{"c", "/h"}, ""}, func(v any, _ error) {
+		r.do(ConsumerHeartbeat{q, Client{ID: "c", Host: "/h"}, ""}, func(v any, _ error) {
 			if code := v.(*kmsg.ConsumerGroupHeartbeatResponse).ErrorCode; code != 0 {
 				b.Fatal(code)
 			}

@@ -59,7 +59,7 @@ func TestConsumerHeartbeatCodes(t *testing.T) {
 		r := newRig(t)
 		q := first()
 		x.change(q)
-		r.do(ConsumerHeartbeat{q, Client{"c", "/h"}, "made"}, func(v any, _ error) {
+		r.do(ConsumerHeartbeat{q, Client{ID: "c", Host: "/h"}, "made"}, func(v any, _ error) {
 			if code := v.(*kmsg.ConsumerGroupHeartbeatResponse).ErrorCode; code != x.want {
 				t.Errorf("%s: %s, want %s", name, kproto.CodeName(code), kproto.CodeName(x.want))
 			}
@@ -82,7 +82,7 @@ func TestConsumerSubscriptionsAreBounded(t *testing.T) {
 		for n := range maxMemberMetadata / (nameOverhead + 8) {
 			q.SubscribedTopicNames = append(q.SubscribedTopicNames, fmt.Sprintf("%08d", n))
 		}
-		r.do(ConsumerHeartbeat{q, Client{"c", "/h"}, "made"}, func(v any, _ error) { last = v.(*kmsg.ConsumerGroupHeartbeatResponse).ErrorCode })
+		r.do(ConsumerHeartbeat{q, Client{ID: "c", Host: "/h"}, "made"}, func(v any, _ error) { last = v.(*kmsg.ConsumerGroupHeartbeatResponse).ErrorCode })
 	}
 	if last != kproto.GroupMaxSizeReached || r.m.groups["g"].consumers.said > maxGroupMetadata {
 		t.Errorf("%s with %d bytes said", kproto.CodeName(last), r.m.groups["g"].consumers.said)
@@ -94,7 +94,7 @@ func TestConsumerSubscriptionsAreBounded(t *testing.T) {
 
 func TestConsumerCommitCodes(t *testing.T) {
 	r := newRig(t)
-	r.do(ConsumerHeartbeat{first(), Client{"c", "/h"}, "made"}, func(any, error) {})
+	r.do(ConsumerHeartbeat{first(), Client{ID: "c", Host: "/h"}, "made"}, func(any, error) {})
 	for name, x := range map[string]struct {
 		version    int16
 		member     string
@@ -143,7 +143,7 @@ func TestConsumerRecordBytes(t *testing.T) {
 	topicID := "\xab" + strings.Repeat("\x00", 14) + "\xcd"
 	one := "i"
 	c := &consumerMember{
-		id: "m", instance: &one, client: Client{"c", "/h"}, topics: []string{"t"}, rebalance: millis(256), assignor: "range",
+		id: "m", instance: &one, client: Client{ID: "c", Host: "/h"}, topics: []string{"t"}, rebalance: millis(256), assignor: "range",
 		target: partitionSet{{id, 1}}, epoch: 3, previous: 2, state: memberRevoking,
 		given: partitionSet{{id, 1}, {id, 2}}, revoking: partitionSet{{id, 5}},
 	}
@@ -172,7 +172,7 @@ func TestConsumerRecordBytes(t *testing.T) {
 // A record that is cut off is an error, wherever the cut is; tags that a newer broker adds are passed over.
 func TestConsumerRecordsAreChecked(t *testing.T) {
 	id := testTopicID("t")
-	c := &consumerMember{id: "m", client: Client{"c", "/h"}, topics: []string{"t"}, epoch: 1, given: partitionSet{{id, 1}}, target: partitionSet{{id, 1}}}
+	c := &consumerMember{id: "m", client: Client{ID: "c", Host: "/h"}, topics: []string{"t"}, epoch: 1, given: partitionSet{{id, 1}}, target: partitionSet{{id, 1}}}
 	old := &consumerMember{id: "m", classic: &classicMember{millis(9), []protocol{{"p", []byte("xy")}}}}
 	for _, rec := range []machine.Record{
 		consumerMemberRecord("g", old),

@@ -200,7 +200,7 @@ func (d *consumerDraft) was(id string) *consumerMember {
 
 // sameMember compares what the member's own record says.
 func sameMember(a, b *consumerMember) bool {
-	return a != nil && equalText(a.instance, b.instance) && equalText(a.rack, b.rack) && a.client == b.client &&
+	return a != nil && equalText(a.instance, b.instance) && equalText(a.rack, b.rack) && a.client.same(b.client) &&
 		slices.Equal(a.topics, b.topics) && a.pattern == b.pattern && a.rebalance == b.rebalance && a.assignor == b.assignor && a.classic.equal(b.classic)
 }
 

@@ -333,7 +333,7 @@ func (c *modernClient) beat() {
 	c.lossy = c.l.rand.IntN(12) == 0
 	life := c.life
 	c.asked++
-	c.l.do(ConsumerHeartbeat{q, Client{c.name, "/h"}, "never"}, func(v any, err error) {
+	c.l.do(ConsumerHeartbeat{q, Client{ID: c.name, Host: "/h"}, "never"}, func(v any, err error) {
 		c.asked--
 		switch {
 		case life != c.life:
@@ -399,7 +399,7 @@ func (c *modernClient) leave() {
 		q.MemberEpoch, q.InstanceID = epochAway, c.instance
 	}
 	c.crash()
-	c.l.do(ConsumerHeartbeat{q, Client{c.name, "/h"}, "never"}, func(any, error) {})
+	c.l.do(ConsumerHeartbeat{q, Client{ID: c.name, Host: "/h"}, "never"}, func(any, error) {})
 }
 
 func (c *modernClient) crash() {

@@ -75,7 +75,7 @@ func (c *modernClient) oldJoin() {
 	r.ProtocolType = "consumer"
 	r.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "cooperative-sticky", Metadata: m.AppendTo(nil)}}
 	c.ids++
-	c.oldAsk(Join{r, Client{c.name, "/h"}, fmt.Sprint(c.name, "-", c.ids)}, func(v any) {
+	c.oldAsk(Join{r, Client{ID: c.name, Host: "/h"}, fmt.Sprint(c.name, "-", c.ids)}, func(v any) {
 		resp := v.(*kmsg.JoinGroupResponse)
 		if resp.ErrorCode != kproto.NoError {
 			c.oldRefused(resp.ErrorCode, resp.MemberID)

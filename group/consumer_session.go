@@ -9,9 +9,10 @@ import (
 // consumerSession is the soft state of a member of the consumer protocol: the time in which it must be heard of, and the
 // time it has to give partitions back.
 type consumerSession struct {
-	g     *group
-	id    string
-	alive timer
+	g        *group
+	id       string
+	software string // Client.Software, which no record keeps
+	alive    timer
 	// revoke runs while the member is revoking.
 	revoke revokeTimer
 }
@@ -57,6 +58,9 @@ func (m *Machine) touchConsumer(g *group, c *consumerMember, revokes bool) {
 		}
 		g.sessions[c.id] = s
 	}
+	if c.client.Software != "" {
+		s.software = c.client.Software
+	}
 	m.start(&s.alive, m.sessionOf(g, c), s)
 	switch {
 	case c.state != memberRevoking:
@@ -90,7 +94,7 @@ func (m *Machine) tellConsumerOwnership(d *consumerDraft) {
 	o := Ownership{Group: d.g.id, All: len(d.base.members) == 0 || len(d.changed) == 0}
 	if o.All {
 		for _, c := range d.members() {
-			if owner := m.consumerOwner(c); len(owner.Partitions) > 0 {
+			if owner := m.consumerOwner(d.g, c); len(owner.Partitions) > 0 {
 				o.Members = append(o.Members, owner)
 			}
 		}
@@ -110,16 +114,19 @@ func (m *Machine) changedOwners(d *consumerDraft) (owners []Owner) {
 		case c == nil && len(had.held()) > 0:
 			owners = append(owners, Owner{MemberID: id})
 		case c != nil && len(had.held())+len(c.held()) > 0 && (c.epoch != had.epoch || !slices.Equal(c.held(), had.held())):
-			owners = append(owners, m.consumerOwner(c))
+			owners = append(owners, m.consumerOwner(d.g, c))
 		}
 	}
 	return owners
 }
 
-func (m *Machine) consumerOwner(c *consumerMember) Owner {
-	o := Owner{MemberID: c.id, Client: c.client, Epoch: c.epoch, Partitions: m.named(c.held())}
+func (m *Machine) consumerOwner(g *group, c *consumerMember) Owner {
+	o := Owner{MemberID: c.id, Client: c.client, Epoch: c.epoch, Partitions: m.named(c.held()), PollInterval: c.rebalance}
 	if c.rack != nil {
 		o.RackID = *c.rack
+	}
+	if s := g.sessions[c.id]; s != nil {
+		o.Client.Software = s.software
 	}
 	return o
 }

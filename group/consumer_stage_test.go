@@ -127,7 +127,7 @@ func (s *stage) beat(group string, args []string) (any, func(any)) {
 	if contains(fields, "v0") {
 		q.Version, q.MemberID = 0, ""
 	}
-	return ConsumerHeartbeat{q, Client{name, "/127.0.0.1"}, name + "-made"}, func(v any) { a.hear(v.(*kmsg.ConsumerGroupHeartbeatResponse)) }
+	return ConsumerHeartbeat{q, Client{ID: name, Host: "/127.0.0.1"}, name + "-made"}, func(v any) { a.hear(v.(*kmsg.ConsumerGroupHeartbeatResponse)) }
 }
 
 func contains(list []string, x string) bool {

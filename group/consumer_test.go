@@ -101,7 +101,7 @@ func (c *consumer) joinWith(id string) {
 	}
 	c.ids++
 	c.phase, c.gone = joining, false
-	c.ask(Join{r, Client{c.name, "/h"}, fmt.Sprintf("%s-%d", c.name, c.ids)}, func(v any) { c.joinAnswered(v.(*kmsg.JoinGroupResponse)) })
+	c.ask(Join{r, Client{ID: c.name, Host: "/h"}, fmt.Sprintf("%s-%d", c.name, c.ids)}, func(v any) { c.joinAnswered(v.(*kmsg.JoinGroupResponse)) })
 }
 
 func (c *consumer) joinAnswered(r *kmsg.JoinGroupResponse) {

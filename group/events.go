@@ -1,6 +1,8 @@
 package group
 
 import (
+	"time"
+
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"sluice/kproto"
@@ -10,7 +12,12 @@ import (
 type Client struct {
 	ID   string // client.id
 	Host string // "/127.0.0.1", Kafka's form
+	// Software is the client's name and version as ApiVersions told them (KIP-511). It is not recorded: "" after a restart.
+	Software string
 }
+
+// same compares what is recorded.
+func (c Client) same(d Client) bool { return c.ID == d.ID && c.Host == d.Host }
 
 // Events. Requests arrive as kmsg structs that the shell has decoded, validated as far as no state is needed, and
 // authorized, and in which it has put names for topic ids. Each is wrapped in machine.Asked; the Reply's value is what stands behind the event.
@@ -113,4 +120,6 @@ type Owner struct {
 	RackID     string
 	Epoch      int32 // generation or member epoch of the assignment
 	Partitions map[string][]int32
+	// PollInterval is how long the member may take to join a rebalance: its max.poll.interval.ms.
+	PollInterval time.Duration
 }

@@ -176,7 +176,7 @@ func settled(g *group) string {
 	}
 	out := fmt.Sprintf("%s generation %d of %s/%s led by %s since %d", g.state, g.generation, g.protocolType, g.protocol, g.leader, g.since)
 	for _, m := range g.members {
-		out += fmt.Sprintf("\n  %s%s of %v, session %v, rebalance %v, says %q, has %q in %d", m.id, showInstance(m.instance), m.client,
+		out += fmt.Sprintf("\n  %s%s of {%s %s}, session %v, rebalance %v, says %q, has %q in %d", m.id, showInstance(m.instance), m.client.ID, m.client.Host,
 			m.session, m.rebalance, m.metadata(g.protocol), m.assignment, g.assigned)
 	}
 	return out

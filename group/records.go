@@ -256,7 +256,7 @@ func decodedGeneration(v kmsg.GroupMetadataValue) *generation {
 		g.members[i] = recordedMember{
 			id:           r.MemberID,
 			instance:     r.InstanceID,
-			client:       Client{r.ClientID, r.ClientHost},
+			client:       Client{ID: r.ClientID, Host: r.ClientHost},
 			session:      r.SessionTimeoutMillis,
 			rebalance:    r.RebalanceTimeoutMillis,
 			subscription: r.Subscription,

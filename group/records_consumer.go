@@ -231,7 +231,7 @@ func (g *consumerGroup) applyMember(kind int16, id string, v *kbin.Reader) {
 
 func (c *consumerMember) readMember(v *kbin.Reader) {
 	c.instance, c.rack = v.CompactNullableString(), v.CompactNullableString()
-	c.client = Client{v.CompactString(), v.CompactString()}
+	c.client = Client{ID: v.CompactString(), Host: v.CompactString()}
 	c.topics = nil
 	for range v.CompactArrayLen() {
 		c.topics = append(c.topics, v.CompactString())

@@ -313,7 +313,7 @@ func (s *stage) join(group string, args []string) (any, func(any)) {
 		r.Protocols = append(r.Protocols, kmsg.JoinGroupRequestProtocol{Name: p, Metadata: s.subscription(topics, owns)})
 	}
 	a.joins++
-	ev := Join{Req: r, Client: Client{a.name, "/127.0.0.1"}, NewMemberID: fmt.Sprintf("%s-%d", a.name, a.joins)}
+	ev := Join{Req: r, Client: Client{ID: a.name, Host: "/127.0.0.1"}, NewMemberID: fmt.Sprintf("%s-%d", a.name, a.joins)}
 	return ev, func(v any) {
 		resp := v.(*kmsg.JoinGroupResponse)
 		switch resp.ErrorCode {
