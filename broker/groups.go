@@ -197,6 +197,7 @@ func (g *groups) settings() group.Settings {
 		MinSessionTimeout:         c.MinSessionTimeout,
 		MaxSessionTimeout:         c.MaxSessionTimeout,
 		InitialRebalanceDelay:     c.InitialRebalanceDelay,
+		Gather:                    gather,
 		MaxSize:                   c.MaxSize,
 		OffsetMetadataMaxBytes:    c.OffsetMetadataMaxBytes,
 		OffsetsRetention:          c.OffsetsRetention,
@@ -209,6 +210,10 @@ func (g *groups) settings() group.Settings {
 		Downgrade:                 c.Migration.Down,
 	}
 }
+
+// gather is how long a group that begins waits for one more member. Consumers that are started together come closer to each other than
+// that unless the machine is busy, and nobody notices that a lone one has to wait so long.
+const gather = 20 * time.Millisecond
 
 // reconcileInterval is how often members of the consumer protocol send a heartbeat while partitions move.
 const reconcileInterval = 200 * time.Millisecond

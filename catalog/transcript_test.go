@@ -2,12 +2,9 @@ package catalog_test
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -23,57 +20,21 @@ import (
 	"sluice/internal/coord"
 	"sluice/internal/coord/coordtest"
 	"sluice/internal/machine"
+	"sluice/internal/transcript"
 	"sluice/kproto"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var rewrite = flag.Bool("rewrite", false, "rewrite the transcripts in testdata from what the machine does now")
+// TestTranscripts plays testdata/*.txt; README.txt there explains the commands.
+func TestTranscripts(t *testing.T) { transcript.Run(t, play) }
 
-// TestTranscripts plays testdata/*.txt: commands, a line of dashes, and what came of them. README.txt there explains the commands.
-func TestTranscripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/[a-z]*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no transcripts: ", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := play(t, string(want))
-			if *rewrite {
-				err = os.WriteFile(file, []byte(got), 0o666)
-			} else if got != string(want) {
-				t.Errorf("%s: run with -rewrite and read the diff; now it is\n%s", file, got)
-			}
-			if err != nil {
-				t.Error(err)
-			}
-		})
-	}
-}
-
-// play runs each paragraph's commands and puts what came of them under its line of dashes.
 func play(t *testing.T, script string) (out string) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &stage{t: t, limit: 100}
 		s.open()
 		defer func() { s.shard.Close() }()
-		var paragraphs []string
-		for p := range strings.SplitSeq(strings.TrimSpace(script), "\n\n") {
-			commands, _, dialogue := strings.Cut(p, "\n----")
-			if !dialogue {
-				paragraphs = append(paragraphs, p)
-				continue
-			}
-			for line := range strings.SplitSeq(commands, "\n") {
-				s.command(line)
-			}
-			paragraphs = append(paragraphs, commands+"\n----\n"+s.take())
-		}
-		out = strings.Join(paragraphs, "\n\n") + "\n"
+		out = transcript.Play(s, script)
 	})
 	return out
 }
@@ -125,7 +86,8 @@ func (s *stage) say(format string, args ...any) {
 	s.lines = append(s.lines, fmt.Sprintf(format, args...))
 }
 
-func (s *stage) take() string {
+// Said implements transcript.Stage.
+func (s *stage) Said() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	text := strings.Join(s.lines, "\n")
@@ -133,8 +95,8 @@ func (s *stage) take() string {
 	return shortIDs(text)
 }
 
-// command runs one line and waits until all is quiet; a replay that waits for its turn has run then.
-func (s *stage) command(line string) {
+// Command implements transcript.Stage. It waits until all is quiet; a replay that waits for its turn has run then.
+func (s *stage) Command(line string) {
 	words := strings.Fields(line)
 	if len(words) == 0 || words[0] == "#" {
 		return

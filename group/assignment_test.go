@@ -46,9 +46,9 @@ func TestOwnership(t *testing.T) {
 	s.do(ev, func(v any, _ error) { told(v) })
 	var got []any
 	s.orders = func(o any) { got = append(got, o) }
-	s.line("sync g a a=t:0,1")
-	s.line("join h b v=3 type=connect")
-	s.line("sync h b b=t:0,1")
+	s.Command("sync g a a=t:0,1")
+	s.Command("join h b v=3 type=connect")
+	s.Command("sync h b b=t:0,1")
 	want := []any{Ownership{"g", true, []Owner{{"a-1", Client{ID: "a", Host: "/127.0.0.1"}, "r1", 1, map[string][]int32{"t": {0, 1}}, time.Minute}}}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -63,7 +63,7 @@ func TestUnreadableSubscription(t *testing.T) {
 	s.do(ev, func(v any, _ error) { told(v) })
 	s.settings.OffsetsRetention = 0
 	for _, line := range []string{"sync g a a=t:0", "commit g a u:0=5", "wait 25m", "delete-offsets g u:0", "fetch g"} {
-		s.line(line)
+		s.Command(line)
 	}
 	if got := s.answer("delete-offsets g u:0"); got != "NONE u:0=GROUP_SUBSCRIBED_TO_TOPIC" {
 		t.Errorf("deleted: %s", got)

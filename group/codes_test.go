@@ -125,10 +125,10 @@ func TestCodes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newStage(t)
 			for line := range strings.SplitSeq(c.scene, "\n") {
-				s.line(strings.TrimSpace(line))
+				s.Command(strings.TrimSpace(line))
 			}
 			s.lines = nil
-			s.line(c.command)
+			s.Command(c.command)
 			checkMachine(t, s.m)
 			if got := s.answer(c.command); got != c.want {
 				t.Errorf("%s: %s, want %s", c.command, got, c.want)

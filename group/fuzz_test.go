@@ -13,7 +13,7 @@ import (
 func FuzzApply(f *testing.F) {
 	s := newStage(f)
 	for _, line := range []string{"join g a static=A", "sync g a a=t:1", "commit g a t:1=258", "commit h - retention=1s t:1=258"} {
-		s.line(line)
+		s.Command(line)
 	}
 	for _, r := range s.log {
 		f.Add(r.Key, r.Value, true)

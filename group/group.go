@@ -49,7 +49,8 @@ type classic struct {
 
 // initialDelay is how long the first rebalance still waits for more members.
 type initialDelay struct {
-	left   time.Duration // beyond the delay that runs
+	since  time.Duration // running time at its start
+	until  time.Duration // running time at which it ends, whoever comes
 	joined bool          // somebody did since the delay began
 }
 

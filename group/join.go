@@ -150,6 +150,9 @@ func (m *Machine) giveID(g *group, j *joiner) {
 	g.pending[p.id] = p
 	m.start(&p.alive, millis(j.Req.SessionTimeoutMillis), p)
 	m.refuseJoin(j, p.id, kproto.MemberIDRequired)
+	if g.initial != nil && m.gathers() {
+		m.comes(g)
+	}
 }
 
 func (m *Machine) removePending(p *pending) {
@@ -184,10 +187,11 @@ func (m *Machine) joinNew(g *group, j *joiner, id string) {
 	}
 	g.add(member, j.Req.ProtocolType)
 	g.waiting++
-	if g.initial != nil {
-		g.initial.joined = true
-	}
 	m.start(&member.alive, newMemberJoinTimeout, member)
+	if g.initial != nil {
+		m.comes(g)
+		return
+	}
 	m.rebalance(g)
 }
 

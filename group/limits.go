@@ -34,6 +34,12 @@ const (
 	// newMemberJoinTimeout, Kafka's, is how long a new member waits for its first rebalance. It has no session yet, and may be gone without
 	// anybody noticing.
 	newMemberJoinTimeout = 5 * time.Minute
+	// maxGather is how long Settings.Gather can hold up a first rebalance while members keep coming: then all but a few are there, or they
+	// come too slowly to be waited for.
+	maxGather = 3 * time.Second
+	// gatherShare divides the time since the first member came: if nobody has come for that part of it, nobody is likely to. A crowd on a
+	// busy machine comes slowly, and is waited for longer than Settings.Gather says.
+	gatherShare = 3
 	// minRebalanceRetry is how soon a rebalance that nobody joined is looked at again, whatever rebalance timeout its static
 	// members claim.
 	minRebalanceRetry = time.Second

@@ -75,13 +75,13 @@ func TestLargeSteps(t *testing.T) {
 func TestLargeAssignment(t *testing.T) {
 	s := newStage(t)
 	for _, line := range []string{"join g a v=3", "join g b v=3", "join g a", "sync g b"} {
-		s.line(line)
+		s.Command(line)
 	}
 	ev, _ := s.event("sync", strings.Split("g a a=t:0", " "))
 	ev.(Sync).Req.GroupAssignment[0].MemberAssignment = make([]byte, maxStepBytes)
 	s.ask("sync g a", "sync", []string{"g", "x"})
 	s.do(ev, func(v any, _ error) { s.say("large: %s", showReply(v)) })
-	s.line("heartbeat g b")
+	s.Command("heartbeat g b")
 	for command, want := range map[string]string{"large": "UNKNOWN_SERVER_ERROR", "sync g b": "REBALANCE_IN_PROGRESS", "heartbeat g b": "REBALANCE_IN_PROGRESS"} {
 		if got := s.answer(command); got != want {
 			t.Errorf("%s: %s, want %s", command, got, want)
@@ -106,10 +106,10 @@ func TestGroupMetadataIsBounded(t *testing.T) {
 		join(fmt.Sprint("m", i))
 	}
 	join("last")
-	s.line("wait 5s")
+	s.Command("wait 5s")
 	join("m0")
-	s.line("leave g m1")
-	s.line("leave g m2")
+	s.Command("leave g m1")
+	s.Command("leave g m2")
 	join("m0")
 	join("m3")
 	join("late")
@@ -139,17 +139,17 @@ func TestPurgeSparesWhatCameLater(t *testing.T) {
 func TestPendingMembersAndGroupsAreBounded(t *testing.T) {
 	s := newStage(t)
 	for i := range maxPendingMembers {
-		s.line(fmt.Sprintf("join g m%d", i))
+		s.Command(fmt.Sprintf("join g m%d", i))
 	}
-	s.line("join g last")
+	s.Command("join g last")
 	if got := s.answer("join g last"); got != "GROUP_MAX_SIZE_REACHED" {
 		t.Errorf("one id more: %s", got)
 	}
 	for i := range maxGroups - 1 {
 		s.m.groups[fmt.Sprint("other", i)] = newGroup("")
 	}
-	s.line("join another a")
-	s.line("commit another - t:0=5")
+	s.Command("join another a")
+	s.Command("commit another - t:0=5")
 	for _, command := range []string{"join another a", "commit another - t:0=5"} {
 		if got := s.answer(command); got != "POLICY_VIOLATION" {
 			t.Errorf("%s: %s", command, got)
@@ -161,11 +161,11 @@ func TestPendingMembersAndGroupsAreBounded(t *testing.T) {
 func TestRebalanceOfNobodyIsPatient(t *testing.T) {
 	s := newStage(t)
 	for _, line := range []string{"join g a static=A session=30m rebalance=0s", "sync g a a=t:0", "join g b v=3 rebalance=0s"} {
-		s.line(line)
+		s.Command(line)
 	}
 	ticks := s.ticks
-	s.line("leave g b")
-	s.line("wait 10m")
+	s.Command("leave g b")
+	s.Command("wait 10m")
 	if n := s.ticks - ticks; n > 700 {
 		t.Errorf("%d ticks in ten minutes", n)
 	}

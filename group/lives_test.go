@@ -114,6 +114,7 @@ func newLife(t *testing.T, seed uint64) *life {
 		commits:   map[committed]*promise{},
 	}
 	l.settings.InitialRebalanceDelay = time.Duration(l.rand.IntN(2)) * 3 * time.Second
+	l.settings.Gather = time.Duration(seed%3) * time.Second
 	l.settings.MaxSize = 2 + l.rand.IntN(8)
 	l.settings.OffsetsRetentionCheck = 12 * time.Hour
 	book := ownershipBook{}

@@ -15,6 +15,7 @@ import (
 type Settings struct {
 	MinSessionTimeout, MaxSessionTimeout time.Duration // group.min/max.session.timeout.ms
 	InitialRebalanceDelay                time.Duration // group.initial.rebalance.delay.ms, 0 here
+	Gather                               time.Duration // how long nobody must have come before a first rebalance ends, 20 ms
 	MaxSize                              int           // group.max.size
 	OffsetMetadataMaxBytes               int           // offset.metadata.max.bytes
 	OffsetsRetention                     time.Duration // offsets.retention.minutes

@@ -26,7 +26,7 @@ func (m *Machine) prepare(g *group) {
 	g.enter(PreparingRebalance)
 	switch {
 	case first:
-		m.waitForMore(g, m.settings.InitialRebalanceDelay, g.rebalanceTimeout()-m.settings.InitialRebalanceDelay)
+		m.beginFirst(g)
 	case g.allJoined():
 		m.completeJoin(g)
 	default:
@@ -34,14 +34,43 @@ func (m *Machine) prepare(g *group) {
 	}
 }
 
-// waitForMore lets the first rebalance of an empty group wait, so that consumers which start together make one generation.
-func (m *Machine) waitForMore(g *group, delay, left time.Duration) {
+// beginFirst lets the first rebalance of an empty group wait for more members, so that consumers which start together make one
+// generation: for group.initial.rebalance.delay.ms, and again while new members come, as Kafka does. If that is shorter than
+// Settings.Gather, the wait ends when nobody has come for so long: the second member of a generation would otherwise have to wait for
+// the first one's next heartbeat, seconds later, and the first to give up what it was just given.
+func (m *Machine) beginFirst(g *group) {
+	limit := g.rebalanceTimeout()
+	if m.gathers() {
+		limit = min(limit, maxGather)
+	}
+	g.initial = &initialDelay{since: m.clock.running, until: m.clock.running + max(limit, m.firstDelay())}
+	m.waitForMore(g, m.firstDelay())
+}
+
+// gathers tells whether Settings.Gather decides on the end of a first rebalance.
+func (m *Machine) gathers() bool { return m.settings.InitialRebalanceDelay < m.settings.Gather }
+
+func (m *Machine) firstDelay() time.Duration {
+	return max(m.settings.InitialRebalanceDelay, m.settings.Gather)
+}
+
+// waitForMore lets the first rebalance wait, or go on to wait.
+func (m *Machine) waitForMore(g *group, delay time.Duration) {
+	delay = min(delay, g.initial.until-m.clock.running)
 	if delay <= 0 {
 		m.completeJoin(g)
 		return
 	}
-	g.initial = &initialDelay{left: max(left, 0)}
+	g.initial.joined = false
 	m.start(&g.phase, delay, g)
+}
+
+// comes notes, during a first rebalance, that a new member has joined, or been given the id with which it will be back at once.
+func (m *Machine) comes(g *group) {
+	g.initial.joined = true
+	if m.gathers() {
+		m.waitForMore(g, max(m.settings.Gather, (m.clock.running-g.initial.since)/gatherShare))
+	}
 }
 
 // ring implements ringer: the time of the phase is up.
@@ -49,9 +78,8 @@ func (g *group) ring(m *Machine) {
 	switch {
 	case g.state != PreparingRebalance:
 		m.expelUnsynced(g)
-	case g.initial != nil && g.initial.joined && g.initial.left > 0:
-		delay := min(m.settings.InitialRebalanceDelay, g.initial.left)
-		m.waitForMore(g, delay, g.initial.left-delay)
+	case g.initial != nil && (g.initial.joined || m.gathers() && len(g.pending) > 0):
+		m.waitForMore(g, m.firstDelay())
 	default:
 		m.completeJoin(g)
 	}

@@ -126,7 +126,7 @@ func TestApplyPassesOver(t *testing.T) {
 func TestRecordsOnDisk(t *testing.T) {
 	s := newStage(t)
 	for _, line := range []string{"join g a static=A", "sync g a a=t:1", "commit g a t:1=258", "commit h - retention=1s t:1=258"} {
-		s.line(line)
+		s.Command(line)
 	}
 	stamp := func(d time.Duration) string {
 		return string(binary.BigEndian.AppendUint64(nil, uint64(epoch.Add(d).UnixMilli())))

@@ -25,7 +25,7 @@ const (
 	// PreparingRebalance: the members are called to join.
 	//
 	//	JoinGroup      waits until every member and every id that was given out has joined, or the rebalance timeout is over;
-	//	               the first rebalance of an empty group instead waits group.initial.rebalance.delay.ms, and again while new members come
+	//	               the first rebalance of an empty group instead waits for more members (beginFirst)
 	//	SyncGroup      REBALANCE_IN_PROGRESS
 	//	Heartbeat      REBALANCE_IN_PROGRESS, and the session goes on
 	//	LeaveGroup     removes; may complete the join

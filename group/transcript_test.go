@@ -1,11 +1,8 @@
 package group
 
 import (
-	"flag"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,53 +11,13 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"sluice/internal/transcript"
 	"sluice/kproto"
 )
 
-var rewrite = flag.Bool("rewrite", false, "rewrite the transcripts in testdata from what the machine does now")
-
-// TestTranscripts plays testdata/*.txt: commands, a line of dashes, and what came of them. README.txt there explains the commands.
+// TestTranscripts plays testdata/*.txt; README.txt there explains the commands.
 func TestTranscripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/[a-z]*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no transcripts: ", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := play(t, string(want))
-			if *rewrite {
-				err = os.WriteFile(file, []byte(got), 0o666)
-			} else if got != string(want) {
-				t.Errorf("%s: run with -rewrite and read the diff; now it is\n%s", file, got)
-			}
-			if err != nil {
-				t.Error(err)
-			}
-		})
-	}
-}
-
-// play runs each paragraph's commands and puts what came of them under its line of dashes.
-func play(t *testing.T, script string) string {
-	s := newStage(t)
-	var paragraphs []string
-	for p := range strings.SplitSeq(strings.TrimSpace(script), "\n\n") {
-		commands, _, dialogue := strings.Cut(p, "\n----")
-		if !dialogue {
-			paragraphs = append(paragraphs, p)
-			continue
-		}
-		for line := range strings.SplitSeq(commands, "\n") {
-			s.line(line)
-		}
-		paragraphs = append(paragraphs, commands+"\n----\n"+strings.Join(s.lines, "\n"))
-		s.lines = nil
-	}
-	return strings.Join(paragraphs, "\n\n") + "\n"
+	transcript.Run(t, func(t *testing.T, script string) string { return transcript.Play(newStage(t), script) })
 }
 
 // stage is a machine with the clients that play on it.
@@ -87,11 +44,18 @@ func newStage(t testing.TB) *stage {
 	return s
 }
 
-// line runs a command. Words are parted by single spaces: two in a row leave one out.
-func (s *stage) line(text string) {
+// Command implements transcript.Stage. Words are parted by single spaces: two in a row leave one out.
+func (s *stage) Command(text string) {
 	if words := strings.Split(text, " "); words[0] != "" && words[0] != "#" {
 		s.run(text, words[0], words[1:])
 	}
+}
+
+// Said implements transcript.Stage.
+func (s *stage) Said() string {
+	said := strings.Join(s.lines, "\n")
+	s.lines = nil
+	return said
 }
 
 func (s *stage) say(format string, args ...any) {
@@ -169,6 +133,8 @@ func (s *stage) set(args []string) {
 		switch name {
 		case "delay":
 			s.settings.InitialRebalanceDelay = s.duration(value)
+		case "gather":
+			s.settings.Gather = s.duration(value)
 		case "max-size":
 			s.settings.MaxSize = int(s.number(value))
 			s.settings.ConsumerMaxSize = s.settings.MaxSize
