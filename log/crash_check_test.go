@@ -17,6 +17,7 @@ import (
 
 // checkImage opens a disk after a crash and holds it against the promises; then again, since recovery must hold too what it has shown; then goes on with it.
 func checkImage(img *vfs.Mem, ps promises, killed bool) error {
+	defer checkedImages.Add(1)
 	states, err := openAndVerify(img, ps, killed)
 	if err != nil {
 		return err
