@@ -43,7 +43,7 @@ func (c *Counter) read(who claimant, now Instant) (balance int64, readyAt Instan
 	}
 	cr := c.lockCrowd()
 	defer cr.mu.Unlock()
-	return c.readLocked(cr, cr.claimOf(c, who, v, now), v, now)
+	return c.readLocked(cr, c.claimOf(cr, who, v, now), v, now)
 }
 
 func (c *Counter) readLocked(cr *crowd, cl *claim, v view, now Instant) (balance int64, readyAt Instant) {
@@ -58,13 +58,14 @@ func (c *Counter) readLocked(cr *crowd, cl *claim, v view, now Instant) (balance
 	return balance, readyAt
 }
 
-// claimOf is the claim of somebody who looks at a shared counter. As long as nobody else has one there is nothing to share.
-func (cr *crowd) claimOf(c *Counter, who claimant, v view, now Instant) *claim {
-	if !c.shared {
-		return nil
-	}
+// claimOf is the claim of somebody who looks at a shared counter. If nobody has one there is nothing to share any more: then the
+// crowd ends, and takes need no lock until the next refusal.
+func (c *Counter) claimOf(cr *crowd, who claimant, v view, now Instant) *claim {
 	cr.sweep(v, now)
 	if len(cr.claims) == 0 {
+		cr.gone = true
+		c.crowd.Store(nil)
+		c.home.timers.remove(&cr.timer)
 		return nil
 	}
 	return cr.join(who, now)
@@ -79,7 +80,7 @@ func (c *Counter) take(who claimant, n, before int64, more bool, now Instant) (m
 	cr := c.lockCrowd()
 	defer cr.mu.Unlock()
 	v := c.look(now)
-	cl := cr.claimOf(c, who, v, now)
+	cl := c.claimOf(cr, who, v, now)
 	if b, _ := c.readLocked(cr, cl, v, now); b <= before {
 		return mark{}, false
 	}
@@ -97,7 +98,7 @@ func (c *Counter) take(who claimant, n, before int64, more bool, now Instant) (m
 
 // remembered is until when a claim is kept whose claimant is not there.
 func (c *Counter) remembered(now Instant) Instant {
-	return now + memory*Instant(c.span.Load().pace.period)
+	return now + min(memory*Instant(c.span.Load().pace.period), Instant(maxMemory))
 }
 
 // deny keeps a claim for somebody who was refused.
@@ -110,19 +111,20 @@ func (c *Counter) deny(who claimant, now Instant) {
 	}
 }
 
-// refund gives back what a take at the instant at took; those who wait may have it.
-func (c *Counter) refund(who claimant, m mark, at, now Instant) {
-	opened := c.tape.refund(m, at, now)
-	if c.crowd.Load() == nil {
-		return
+// refund gives back what a take at the instant at took; those who wait may have it. It tells how much that was.
+func (c *Counter) refund(who claimant, m mark, at, now Instant) int64 {
+	n, opened := c.tape.refund(m, at, now)
+	if n == 0 || c.crowd.Load() == nil {
+		return n
 	}
 	cr := c.lockCrowd()
 	defer cr.mu.Unlock()
 	if cl := cr.claims[who]; cl != nil {
-		cr.serve(cl, -m.n)
+		cr.serve(cl, -n)
 		cl.until = now // it is not known to want more
 	}
 	if opened {
 		c.open(cr, now)
 	}
+	return n
 }

@@ -31,6 +31,13 @@ type crowd struct {
 // back. Also how many windows of service it can fall behind, and make up for later.
 const memory = 2
 
+// maxMemory bounds that time. A client that wants more polls more often, however long the period is.
+const maxMemory = time.Minute
+
+// maxClaims bounds the claims of a crowd, at some 200 bytes each. Those beyond share one, like the subscriptions beyond
+// maxSubscriptions.
+const maxClaims = 1 << 18
+
 // claimant is who shares with others: a subscription on a partition. Its connections share one claim.
 type claimant struct {
 	topic        *Topic
@@ -59,6 +66,10 @@ func newCrowd(c *Counter) *crowd {
 // join is the claimant's claim, made if it has none.
 func (cr *crowd) join(who claimant, now Instant) *claim {
 	cl := cr.claims[who]
+	if cl == nil && len(cr.claims) >= maxClaims {
+		who = claimant{subscription: others}
+		cl = cr.claims[who]
+	}
 	if cl == nil {
 		cl = &claim{who: who, until: now, service: cr.most, inActive: -1, inWait: -1}
 		if len(cr.active.items) > 0 {

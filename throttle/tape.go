@@ -175,19 +175,19 @@ func (v view) enterLocked() {
 	}
 }
 
-// refund gives back what a take at the instant at took, as far as it has not lapsed since, and tells whether that opened
-// the tape. It never gives a later window more than its units.
-func (t *tape) refund(m mark, at, now Instant) (opened bool) {
+// refund gives back what a take at the instant at took, as far as it has not lapsed since. It tells how much that was, and whether it
+// opened the tape. It never gives a later window more than its units.
+func (t *tape) refund(m mark, at, now Instant) (n int64, opened bool) {
 	for m.n > 0 {
 		v := t.look(now)
 		if at < v.begins() {
 			return t.refundLate(m, at, v)
 		}
 		if v.span.pos.CompareAndSwap(v.pos, v.pos-m.n) {
-			return v.opens(m.n)
+			return m.n, v.opens(m.n)
 		}
 	}
-	return false
+	return 0, false
 }
 
 // opens tells whether giving back n units brings the balance above zero.
@@ -200,22 +200,22 @@ func (v view) opens(n int64) bool {
 // refundLate is refund in a later window than that of the take. Only the take's debt still counts, the part beyond the floor, and of
 // that no more than the debt with which the window began: what was taken in this window is not there to be given back. The
 // lock keeps the window from ending meanwhile.
-func (t *tape) refundLate(m mark, at Instant, v view) (opened bool) {
+func (t *tape) refundLate(m mark, at Instant, v view) (n int64, opened bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := v.span
 	if t.span.Load() != s || s.since >= at || s.seen.Load() > v.window {
-		return false // the tape went on without us: what is left of the take is not known
+		return 0, false // the tape went on without us: what is left of the take is not known
 	}
 	v.enterLocked()
-	n := min(m.n, m.end-v.floor, s.carried)
+	n = min(m.n, m.end-v.floor, s.carried)
 	if n <= 0 {
-		return false
+		return 0, false
 	}
 	s.carried -= n
 	v.pos = s.pos.Add(-n) + n
 	v.used = max(v.pos, v.floor)
-	return v.opens(n)
+	return n, v.opens(n)
 }
 
 // set changes the pace. What was delivered beyond the allowance is kept as debt; what was delivered within it is not made

@@ -3,7 +3,6 @@ package throttle
 import (
 	"sync"
 	"sync/atomic"
-	"time"
 )
 
 // Throttle holds the limits of a broker. It is safe for use by any number of goroutines.
@@ -14,12 +13,13 @@ type Throttle struct {
 
 	mu     sync.Mutex // guards what follows
 	broker bucket
+	topics map[*Topic]struct{}
 }
 
 // New makes a throttle without limits. arm is told the earliest instant at which Wake is to be called whenever that becomes earlier; it must not
 // block.
 func New(arm func(at Instant)) *Throttle {
-	t := &Throttle{timers: newTimers(arm), broker: bucket{shared: true}}
+	t := &Throttle{timers: newTimers(arm), broker: bucket{shared: true}, topics: map[*Topic]struct{}{}}
 	t.rules.Store(compile(Settings{}))
 	return t
 }
@@ -81,20 +81,4 @@ func (b *bucket) follow(t *Throttle, l *limit, version uint64, now Instant) {
 			b.counters[u].set(p, now)
 		}
 	}
-}
-
-// Settings are all settings but the topics' own. What is not set has no limits.
-type Settings struct {
-	Broker         Policy              // all subscriptions together
-	Topic          Policy              // of every partition that nothing closer says something about
-	Subscription   Policy              // of every subscription on a partition, likewise
-	Namespaces     map[string]Policies // by prefix
-	Delimiter      string              // after a namespace's prefix; "." if empty
-	Groups         map[string]Policy   // subscription level, by group
-	Period         time.Duration       // of policies that set none; 1 s if zero
-	Mode           Mode
-	MaxReadBatches int64 // that one approximate plan may hold; 100 if zero
-	MaxDebtPeriods int64 // that are carried over; zero or less: all of it
-	FairHoldRatio  float64
-	FairHoldMax    time.Duration
 }

@@ -1,7 +1,6 @@
 package throttle
 
 import (
-	"cmp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -9,36 +8,37 @@ import (
 
 // Topic holds the limits of a topic's partitions. The broker has one for each topic, for as long as the topic lives.
 type Topic struct {
-	home     *Throttle
-	name     string
-	resolved atomic.Pointer[resolved]
+	home       *Throttle
+	name       string
+	resolved   atomic.Pointer[resolved]
+	partitions atomic.Pointer[[]*partition] // by number, nil where no limit applied yet; replaced under mu, never changed in place
 
-	mu         sync.Mutex // guards what follows; taken before a partition's
-	own        Policies
-	partitions atomic.Pointer[[]*partition] // replaced under mu, never changed in place
+	mu  sync.Mutex // guards own and who replaces partitions; taken before a partition's
+	own Policies
 }
 
 // resolved is a topic's limits under one version of all settings.
 type resolved struct {
 	version uint64
 	rules   *rules
-	topicLimits
+	levels
 }
 
-// partition is the buckets of a partition, made where a limit applies.
-type partition struct {
-	mu            sync.Mutex // guards what follows
-	topic         bucket
-	subscriptions []subscription // by name
+// Topic adds a topic, which has no policies of its own before Configure. Close takes it out.
+func (t *Throttle) Topic(name string) *Topic {
+	x := &Topic{home: t, name: name}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.topics[x] = struct{}{}
+	return x
 }
 
-type subscription struct {
-	name   string
-	bucket *bucket
+// Close takes a deleted topic out. Who still has it goes on as before.
+func (x *Topic) Close() {
+	x.home.mu.Lock()
+	defer x.home.mu.Unlock()
+	delete(x.home.topics, x)
 }
-
-// Topic adds a topic. Its own policies are set with Configure.
-func (t *Throttle) Topic(name string) *Topic { return &Topic{home: t, name: name} }
 
 // Configure sets the topic's own policies and has every waiting request look again.
 func (x *Topic) Configure(own Policies) {
@@ -51,32 +51,27 @@ func (x *Topic) Configure(own Policies) {
 	}
 }
 
-// Path finds the counters between a partition and a subscription, which is "" when it is not known: then the levels of broker
-// and topic hold. It costs a few nanoseconds if there is no limit.
+// Path finds the counters between a partition, which must exist, and a subscription, which is "" when it is not known: then the
+// levels of broker and topic hold. Without limits it costs a few nanoseconds.
 func (x *Topic) Path(i int32, sub string, now Instant) (p Path) {
 	r := x.limits()
-	l := r.subscription
-	if sub == "" {
-		l = unlimited
-	} else if g := r.rules.groups[sub]; g != nil {
-		l = g
-	}
+	l := r.of(sub)
 	if !r.rules.broker.limits() && !r.topic.limits() && !l.limits() {
 		return p
 	}
 	p.rules, p.version, p.who = r.rules, r.version, claimant{x, i, sub}
 	p.counters[0], p.counters[1] = r.rules.brokerCounters[0], r.rules.brokerCounters[1]
 	if r.topic.limits() || l.limits() {
-		x.partition(i).path(&p, x.home, r, l, now)
+		q := x.lock(i)
+		q.path(&p, x.home, r, l, now)
+		q.mu.Unlock()
 	}
 	return p
 }
 
-var unlimited = &limit{messages: -1, bytes: -1}
-
 // limits are the topic's limits as of now.
 func (x *Topic) limits() *resolved {
-	version := x.home.version.Load()
+	version := x.home.version.Load() // before the rules: what is newer than its version is found out of date next time
 	if r := x.resolved.Load(); r != nil && r.version == version {
 		return r
 	}
@@ -88,44 +83,49 @@ func (x *Topic) limits() *resolved {
 	return r
 }
 
-// partition is a partition's state, made if it has none.
-func (x *Topic) partition(i int32) *partition {
-	if list := x.partitions.Load(); list != nil && int(i) < len(*list) && (*list)[i] != nil {
+// lock gives a partition's state, made if it has none, and locked.
+func (x *Topic) lock(i int32) *partition {
+	for {
+		q := x.find(i)
+		if q == nil {
+			q = x.add(i)
+		}
+		q.mu.Lock()
+		if !q.gone {
+			return q
+		}
+		q.mu.Unlock()
+	}
+}
+
+// find gives nil for a partition without state.
+func (x *Topic) find(i int32) *partition {
+	if list := x.partitions.Load(); list != nil && int(i) < len(*list) {
 		return (*list)[i]
 	}
+	return nil
+}
+
+func (x *Topic) add(i int32) *partition {
 	x.mu.Lock()
 	defer x.mu.Unlock()
+	if q := x.find(i); q != nil {
+		return q
+	}
+	q := &partition{topic: bucket{shared: true}}
+	x.put(i, q)
+	return q
+}
+
+// put replaces the state of a partition. x.mu is held.
+func (x *Topic) put(i int32, q *partition) {
 	var list []*partition
 	if old := x.partitions.Load(); old != nil {
 		list = slices.Clone(*old)
 	}
-	for len(list) <= int(i) {
-		list = append(list, nil)
+	if n := int(i) + 1 - len(list); n > 0 {
+		list = append(list, make([]*partition, n)...)
 	}
-	if list[i] == nil {
-		list[i] = &partition{topic: bucket{shared: true}}
-	}
+	list[i] = q
 	x.partitions.Store(&list)
-	return list[i]
-}
-
-// path fills in the counters of the topic and of the subscription.
-func (q *partition) path(p *Path, t *Throttle, r *resolved, sub *limit, now Instant) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.topic.follow(t, r.topic, r.version, now)
-	p.counters[2], p.counters[3] = q.topic.counters[0], q.topic.counters[1]
-	if sub.limits() {
-		b := q.subscription(p.who.subscription)
-		b.follow(t, sub, r.version, now)
-		p.counters[4], p.counters[5] = b.counters[0], b.counters[1]
-	}
-}
-
-func (q *partition) subscription(name string) *bucket {
-	i, ok := slices.BinarySearchFunc(q.subscriptions, name, func(s subscription, name string) int { return cmp.Compare(s.name, name) })
-	if !ok {
-		q.subscriptions = slices.Insert(q.subscriptions, i, subscription{name, &bucket{}})
-	}
-	return q.subscriptions[i].bucket
 }

@@ -1,0 +1,134 @@
+package throttle
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// within tells whether a number is at most off from what it should be.
+func within(got, want, off int64) bool { return got >= want-off && got <= want+off }
+
+// Two clients share 10 a second. One asks again at once; the other needs 590 ms between its polls, and each poll waits 500 ms, so that its
+// poll ends just before a window begins, again and again. First come, first served would give it nothing.
+func TestSlowPollerGetsHalf(t *testing.T) {
+	w := newWorld(t, Settings{Topic: Policy{Messages: PerPeriod(10)}, Mode: Precise})
+	topic := w.th.Topic("t")
+	fast := w.client(client{topic: topic, group: "fast"})
+	slow := w.client(client{topic: topic, group: "slow", gap: 590 * time.Millisecond})
+	w.run(60 * time.Second)
+	f, s := fast.total()[messages], slow.total()[messages]
+	if f+s != 600 || !within(f, 300, 12) {
+		t.Errorf("%d and %d of 600", f, s)
+	}
+}
+
+// Fewer units in a window than those who want them.
+func TestFiveGroupsShareOneMessageASecond(t *testing.T) {
+	w := newWorld(t, Settings{Topic: Policy{Messages: PerPeriod(1)}, Mode: Precise})
+	topic := w.th.Topic("t")
+	for _, gap := range []time.Duration{1, 100, 300, 590, 900} {
+		w.client(client{topic: topic, group: fmt.Sprint(gap), gap: gap * time.Millisecond})
+	}
+	w.run(120 * time.Second)
+	total := int64(0)
+	for _, c := range w.clients {
+		n := c.total()[messages]
+		if total += n; !within(n, 24, 1) || c.longest(120*time.Second) > 10*time.Second {
+			t.Errorf("gap %s ms: %d messages, longest wait %v", c.group, n, c.longest(120*time.Second))
+		}
+	}
+	if total != 120 {
+		t.Errorf("%d messages in 120 s", total)
+	}
+}
+
+// All levels hold at once: broker 100, each partition 10, each subscription 4.
+func TestLevelsHoldAtOnce(t *testing.T) {
+	for groups, each := range map[int]int64{2: 240, 3: 200} {
+		w := newWorld(t, Settings{
+			Broker:       Policy{Messages: PerPeriod(100)},
+			Topic:        Policy{Messages: PerPeriod(10)},
+			Subscription: Policy{Messages: PerPeriod(4)},
+			Mode:         Precise,
+		})
+		topic := w.th.Topic("t")
+		for i := range groups {
+			w.client(client{topic: topic, group: fmt.Sprint(i)})
+		}
+		w.run(60 * time.Second)
+		for _, c := range w.clients {
+			if n := c.total()[messages]; !within(n, each, 2) {
+				t.Errorf("%d groups: %d messages, want %d", groups, n, each)
+			}
+		}
+	}
+}
+
+// What the levels mean: who shares an allowance and who has his own, over 60 s at 10 a second.
+func TestWhoShares(t *testing.T) {
+	ten := Policy{Messages: PerPeriod(10)}
+	type reader struct {
+		topic      string
+		partitions []int32
+		group      string
+		want       int64
+	}
+	for _, c := range []struct {
+		name     string
+		settings Settings
+		readers  []reader
+	}{
+		{"each partition has the topic's allowance", Settings{Topic: ten}, []reader{{"t", []int32{0, 1}, "a", 1200}}},
+		{"groups share a partition's", Settings{Topic: ten}, []reader{{"t", []int32{0}, "a", 300}, {"t", []int32{0}, "b", 300}}},
+		{"each group has the subscription's", Settings{Subscription: ten}, []reader{{"t", []int32{0}, "a", 600}, {"t", []int32{0}, "b", 600}}},
+		{"on each partition", Settings{Subscription: ten}, []reader{{"t", []int32{0}, "a", 600}, {"t", []int32{1}, "a", 600}}},
+		{"members share their group's", Settings{Subscription: ten}, []reader{{"t", []int32{0}, "a", -1}, {"t", []int32{0}, "a", -1}}},
+		{"all share the broker's", Settings{Broker: ten}, []reader{
+			{"t", []int32{0}, "a", 150}, {"t", []int32{0}, "b", 150}, {"u", []int32{0}, "a", 150}, {"u", []int32{0}, "b", 150}}},
+		{"a consumer of many partitions shares with one of a single one", Settings{Broker: ten}, []reader{
+			{"t", []int32{0, 1, 2}, "a", 450}, {"u", []int32{0}, "b", 150}}},
+	} {
+		c.settings.Mode = Precise
+		w := newWorld(t, c.settings)
+		topics := map[string]*Topic{"t": w.th.Topic("t"), "u": w.th.Topic("u")}
+		for _, r := range c.readers {
+			w.client(client{topic: topics[r.topic], partitions: r.partitions, group: r.group})
+		}
+		w.run(60 * time.Second)
+		total := int64(0)
+		for i, r := range c.readers {
+			n := w.clients[i].total()[messages]
+			if total += n; r.want >= 0 && !within(n, r.want, 10) {
+				t.Errorf("%s: reader %d got %d, want %d", c.name, i, n, r.want)
+			}
+		}
+		if total != 600 && total != 1200 {
+			t.Errorf("%s: %d in all", c.name, total)
+		}
+	}
+}
+
+// A claimant that is gone costs the others nothing, and one that comes gets its share at once.
+func TestClaimsComeAndGo(t *testing.T) {
+	w := newWorld(t, Settings{Topic: Policy{Messages: PerPeriod(10)}, Mode: Precise})
+	topic := w.th.Topic("t")
+	there := true
+	a := w.client(client{topic: topic, group: "a"})
+	b := w.client(client{topic: topic, group: "b", backlog: func() int64 {
+		if there {
+			return 1000
+		}
+		return 0
+	}})
+	w.at(after(20*time.Second), func() { there = false })
+	w.at(after(40*time.Second), func() { there = true })
+	w.run(60 * time.Second)
+	first, second := sum(b.windows(20, time.Second)), b.total()[messages]
+	if n := a.total()[messages] + second; n != 600 {
+		t.Errorf("%d of 600 were used", n)
+	}
+	if !within(first, 100, 10) || !within(second-first, 100, 10) {
+		t.Errorf("b got %d in its first 20 s and %d in its last 20 s", first, second-first)
+	}
+}

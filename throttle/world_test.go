@@ -1,0 +1,228 @@
+package throttle
+
+import (
+	"testing"
+	"time"
+)
+
+// world is a broker of one throttle, with virtual time and clients that fetch as Kafka clients do.
+type world struct {
+	t       *testing.T
+	now     Instant
+	events  queue[*event]
+	serial  int
+	th      *Throttle
+	clients []*client
+}
+
+type event struct {
+	at     Instant
+	serial int // of two at the same instant the older comes first
+	do     func()
+	place  int
+}
+
+func newWorld(t *testing.T, s Settings) *world {
+	w := &world{t: t}
+	w.events = queue[*event]{
+		less: func(a, b *event) bool {
+			return a.at < b.at || a.at == b.at && a.serial < b.serial
+		},
+		place: func(e *event) *int { return &e.place },
+	}
+	w.th = New(func(at Instant) { w.at(at, w.wake) })
+	w.th.Configure(s, 0)
+	return w
+}
+
+func (w *world) wake() {
+	if next := w.th.Wake(w.now); next != Never {
+		w.at(next, w.wake)
+	}
+}
+
+func (w *world) at(at Instant, do func()) {
+	w.serial++
+	w.events.put(&event{max(at, w.now), w.serial, do, -1})
+}
+
+func (w *world) after(d time.Duration, do func()) { w.at(w.now+Instant(d), do) }
+
+// run lets the virtual time go on until d after its start.
+func (w *world) run(d time.Duration) {
+	for len(w.events.items) > 0 && w.events.items[0].at < Instant(d) {
+		e := w.events.items[0]
+		w.events.remove(e)
+		w.now = e.at
+		e.do()
+	}
+	w.now = Instant(d)
+}
+
+// client is one consumer. The zero values of its settings make one that asks again after a millisecond.
+type client struct {
+	w          *world
+	topic      *Topic
+	partitions []int32
+	group      string
+	gap        time.Duration // between an answer and the next poll
+	wait       time.Duration // max_wait_ms
+	records    int64         // in each batch
+	size       int64         // of each batch
+	most       int           // batches that fit into one answer for one partition
+	backlog    func() int64  // batches there are, beyond those it got; nil: without end
+
+	watches []Watch
+	parked  bool
+	looking bool
+	poll    int // number of the poll under way
+	first   int // partition, to rotate
+	got     []delivery
+}
+
+// delivery is what one answer brought.
+type delivery struct {
+	at   Instant
+	cost Cost // messages, whether they were counted or not, and bytes
+}
+
+// total is what a client got in all.
+func (c *client) total() (sum Cost) {
+	for _, d := range c.got {
+		sum = sum.Plus(d.cost)
+	}
+	return sum
+}
+
+// windows are the messages that a client got in each of the first n windows.
+func (c *client) windows(n int, period time.Duration) []int64 {
+	list := make([]int64, n)
+	for _, d := range c.got {
+		if k := int(d.at / Instant(period)); k < n {
+			list[k] += d.cost[messages]
+		}
+	}
+	return list
+}
+
+// longest is the longest time without data between the first answer that had some and until.
+func (c *client) longest(until time.Duration) (gap time.Duration) {
+	for i, d := range c.got {
+		next := Instant(until)
+		if i+1 < len(c.got) {
+			next = c.got[i+1].at
+		}
+		gap = max(gap, time.Duration(next-d.at))
+	}
+	return gap
+}
+
+func (w *world) client(c client) *client {
+	c.w = w
+	if c.gap == 0 {
+		c.gap = time.Millisecond
+	}
+	if c.wait == 0 {
+		c.wait = 500 * time.Millisecond
+	}
+	c.records = max(c.records, 1)
+	c.size = max(c.size, 1)
+	if c.most == 0 {
+		c.most = 1000
+	}
+	if c.partitions == nil {
+		c.partitions = []int32{0}
+	}
+	c.watches = make([]Watch, len(c.partitions))
+	x := &c
+	w.clients = append(w.clients, x)
+	w.at(w.now, x.fetch)
+	return x
+}
+
+// Fire implements Waiter.
+func (c *client) Fire() {
+	if c.parked && !c.looking {
+		c.looking = true
+		c.w.at(c.w.now, func() {
+			c.looking = false
+			if c.parked {
+				c.look(false)
+			}
+		})
+	}
+}
+
+func (c *client) fetch() {
+	c.poll++
+	c.parked = true
+	c.first++
+	poll := c.poll
+	c.w.after(c.wait, func() {
+		if c.parked && c.poll == poll {
+			c.look(true)
+		}
+	})
+	c.look(false)
+}
+
+// look plans, and answers if there is something or the wait is over; else it waits on.
+func (c *client) look(last bool) {
+	for {
+		took, refused := c.take()
+		if took || last {
+			c.answer()
+			return
+		}
+		waits := true
+		for i, r := range refused {
+			if r.counter == nil {
+				c.watches[i].Cancel(c.w.now)
+			} else if !c.watches[i].On(r, c, c.w.now) {
+				waits = false
+			}
+		}
+		if waits {
+			return
+		}
+	}
+}
+
+func (c *client) take() (took bool, refused []Refusal) {
+	refused = make([]Refusal, len(c.partitions))
+	for n := range c.partitions {
+		if c.backlog != nil && c.backlog() == 0 {
+			continue
+		}
+		i := (n + c.first) % len(c.partitions)
+		path := c.topic.Path(c.partitions[i], c.group, c.w.now)
+		plan, r, ok := path.Plan(Cost{}, c.w.now)
+		if refused[i] = r; !ok {
+			continue
+		}
+		there := int64(c.most)
+		if c.backlog != nil {
+			there = min(there, c.backlog())
+		}
+		for n := int64(0); n < there && plan.Add(c.records, c.size); n++ {
+		}
+		plan.More = plan.More || c.backlog == nil || c.backlog() > there
+		if plan.cost == (Cost{}) {
+			continue
+		}
+		if _, r, ok = path.Reserve(plan, c.w.now); !ok {
+			c.w.t.Fatalf("nobody else was there, but %v refused what was planned", r.At)
+		}
+		took = true
+		c.got = append(c.got, delivery{c.w.now, Cost{plan.cost[bytes] / c.size * c.records, plan.cost[bytes]}})
+	}
+	return took, refused
+}
+
+func (c *client) answer() {
+	c.parked = false
+	for i := range c.watches {
+		c.watches[i].Cancel(c.w.now)
+	}
+	c.w.after(c.gap, c.fetch)
+}
