@@ -46,6 +46,7 @@ type Broker struct {
 	resolver      *resolver
 	pids          pidAllocator
 	deletions     deletions
+	retention     retention
 	metrics       *metrics
 	fetchSessions fetchSessions // fetch_session.go; the zero value is ready
 	ready         atomic.Bool   // between the end of Start and Close
@@ -66,6 +67,7 @@ func Start(o Options) (*Broker, error) {
 		return nil, errors.Join(fmt.Errorf("start broker: %w", err), b.Close(context.Background()))
 	}
 	b.ready.Store(true)
+	b.retention.start(b)
 	return b, nil
 }
 
@@ -171,6 +173,7 @@ func (b *Broker) begin(meta metaProperties) error {
 // Close syncs everything and lets the data directory go. The server must have been shut down before.
 func (b *Broker) Close(ctx context.Context) error {
 	b.ready.Store(false)
+	b.retention.close()
 	b.groups.close()
 	if b.catalog != nil {
 		b.catalog.Close()

@@ -90,6 +90,10 @@ func (s *settings) logConfig(t *config.Topic, internal bool) *log.Config {
 		IndexInterval:      t.IndexInterval,
 		LogAppendTime:      t.LogAppendTime,
 		ProducerExpiration: s.broker.ProducerExpiration,
+		Delete:             t.CleanupDelete,
+		RetentionMs:        t.RetentionMs,
+		RetentionBytes:     t.RetentionBytes,
+		FileDeleteDelay:    t.FileDeleteDelay,
 	}
 }
 

@@ -75,7 +75,8 @@ var brokerRows = []*row{
 	},
 	{
 		name: "log.retention.check.interval.ms", kind: kindLong, def: "300000", allow: atLeast(1),
-		doc: "How often partitions are checked for segments to delete.",
+		broker: millis(func(b *Broker) *time.Duration { return &b.RetentionCheckInterval }),
+		doc:    "How often partitions are checked for segments to delete.",
 	},
 
 	// Connections and requests.

@@ -26,6 +26,7 @@ type Broker struct {
 	FetchMaxBytes            int
 	FetchSessionSlots        int
 	ValidationStrict         bool
+	RetentionCheckInterval   time.Duration
 	TransactionMaxTimeout    time.Duration
 	ProducerExpiration       time.Duration
 	Groups                   Groups

@@ -40,9 +40,13 @@ type Config struct {
 	IndexInterval      int64         // bytes between index entries (index.interval.bytes)
 	LogAppendTime      bool          // message.timestamp.type=LogAppendTime
 	ProducerExpiration time.Duration // producer.id.expiration.ms
+	Delete             bool          // cleanup.policy has delete: the next two count
+	RetentionMs        int64         // retention.ms; below zero: no limit
+	RetentionBytes     int64         // retention.bytes; below zero: no limit
+	FileDeleteDelay    time.Duration // file.delete.delay.ms
 }
 
-// DefaultConfig has Kafka's defaults, with durability fsync. Internal logs use it as it is.
+// DefaultConfig has Kafka's defaults, with durability fsync and without deletion. Internal logs use it as it is.
 func DefaultConfig() *Config {
 	return &Config{
 		SyncInterval:       time.Second,

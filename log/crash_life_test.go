@@ -30,6 +30,10 @@ func (f *life) config() *Config {
 	if f.rng.IntN(3) == 0 {
 		c.SegmentBytes = 3000
 	}
+	if f.rng.IntN(2) == 0 {
+		c.Delete, c.RetentionMs, c.RetentionBytes = true, f.rng.Int64N(2000)-1, f.rng.Int64N(4000)-1000
+		c.FileDeleteDelay = time.Duration(f.rng.IntN(2)) * never
+	}
 	return c
 }
 
@@ -63,12 +67,14 @@ func (f *life) step() {
 		if o, err := p.log.Offsets(); err == nil && o.High > 0 {
 			_ = p.advance(1 + f.rng.Int64N(o.High))
 		}
-	case n < 84:
+	case n < 83:
+		f.retain(f.rng.Int64N(3000))
+	case n < 86:
 		f.settle()
 		if f.delete(p) == nil {
 			f.newPart(p.n)
 		}
-	case n < 88:
+	case n < 89:
 		f.settle()
 		_ = f.shut()
 		f.restart()

@@ -3,6 +3,7 @@ package log
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"sluice/internal/crashtest"
 	"sluice/internal/vfs"
@@ -18,6 +19,13 @@ func tiny() *Config {
 func withMode(d Durability) *Config {
 	c := tiny()
 	c.Durability, c.SyncInterval = d, never
+	return c
+}
+
+// keeping is tiny with the delete policy.
+func keeping(ms, bytes int64, delay time.Duration) *Config {
+	c := tiny()
+	c.Delete, c.RetentionMs, c.RetentionBytes, c.FileDeleteDelay = true, ms, bytes, delay
 	return c
 }
 
@@ -77,6 +85,52 @@ var scenarios = []scenario{
 		must(w.t, p.advance(13))
 		waitAll(w.t, q.must(batchSpec{records: 1}), p.must(batchSpec{records: 2, size: 300, pid: 1, seq: 18}))
 		must(w.t, p.advance(20))
+	}},
+	{"retention", func(w *world) {
+		w.boot()
+		p, q := w.create("a", 1, 0, keeping(300, -1, 0)), w.create("a", 1, 1, keeping(-1, 1000, never))
+		seq := int32(0)
+		produce := func(n int, time int64) (last *pending) {
+			for range n {
+				last = p.must(batchSpec{records: 2, size: 90, time: time, pid: 1, seq: seq})
+				waitAll(w.t, last, q.must(batchSpec{records: 1, size: 180, pid: 1, seq: seq / 2}))
+				seq += 2
+			}
+			return last
+		}
+		produce(4, 0)
+		last := produce(4, 200)
+		w.retain(400) // the first segments of p by time, of q by size
+		w.retain(600) // all of p: the last segment too, after the next was begun
+		again, err := p.retry(last.try)
+		if err != nil || !again.a.Duplicate {
+			w.t.Fatal("a producer was forgotten with its records", err)
+		}
+		produce(1, 600)
+		must(w.t, q.advance(q.log.end-1)) // to the middle of a segment
+		w.kill()
+		w.boot()
+		w.retain(600)
+		produce(3, 600)
+		w.retain(10_000)
+		must(w.t, w.shut())
+		w.boot()
+		w.retain(20_000)
+		produce(1, 20_000)
+	}},
+	{"retention and modes", func(w *world) {
+		w.boot()
+		i, o := w.create("a", 1, 0, keeping(300, -1, 0)), w.create("b", 2, 0, keeping(-1, 0, 0))
+		i.cfg.Durability, i.cfg.SyncInterval, o.cfg.Durability = Interval, never, OS
+		for n := range 5 {
+			waitAll(w.t, i.must(batchSpec{records: 2, size: 150, time: int64(100 * n)}), o.must(batchSpec{records: 2, size: 150}))
+		}
+		w.retain(500)
+		waitAll(w.t, i.must(batchSpec{time: 500}), o.must(batchSpec{}))
+		w.kill()
+		w.boot()
+		w.retain(5000)
+		waitAll(w.t, i.must(batchSpec{time: 5000}), o.must(batchSpec{}))
 	}},
 	{"delete and create again", func(w *world) {
 		w.boot()

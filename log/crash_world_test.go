@@ -123,6 +123,7 @@ func abandon(d *Dir) {
 		l.mu.Unlock()
 	}
 	d.syncer.close()
+	d.reaper.stop()
 	d.slots.mu.Lock()
 	defer d.slots.mu.Unlock()
 	if d.slots.kick != nil {
@@ -313,6 +314,28 @@ func (p *part) advance(offset int64) error {
 	defer p.w.mu.Unlock()
 	p.start = max(p.start, start)
 	return nil
+}
+
+// retain runs the retention pass for all partitions. Every one of them may move its start as far as its end.
+func (w *world) retain(nowMs int64) {
+	w.mu.Lock()
+	live, d := w.live(), w.dir
+	w.mu.Unlock()
+	for _, p := range live {
+		if o, err := p.log.Offsets(); err == nil {
+			w.mu.Lock()
+			p.tryStart = max(p.tryStart, o.End)
+			w.mu.Unlock()
+		}
+	}
+	d.Retain(context.Background(), time.UnixMilli(nowMs))
+	for _, p := range live {
+		if o, err := p.log.Offsets(); err == nil {
+			w.mu.Lock()
+			p.start = max(p.start, o.Start)
+			w.mu.Unlock()
+		}
+	}
 }
 
 // observe lets a consumer of every partition read what is visible. It also runs inside the log's own operations, so it looks only at logs

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"sluice/internal/vfs"
 	"sluice/kproto"
@@ -37,9 +38,12 @@ type Dir struct {
 	clean  bool // the last stop was clean: files are as they were closed
 	// recovered: no partition on disk is as an unclean stop left it. Without that a clean mark would be a lie.
 	recovered atomic.Bool
+	lastRun   time.Time // when the last run wrote here for the last time; zero: never
 	epoch     atomic.Int32
 	slots     *slots
 	syncer    *syncer
+	reaper    *reaper
+	deleted   deletions
 	dying     sync.Map    // paths of partition directories that Delete is about to rename
 	unsettled atomic.Bool // a deleted partition's directory was renamed, and that may not be durable
 
@@ -66,6 +70,7 @@ func Open(path string, o Options) (*Dir, error) {
 	}
 	d := &Dir{path: path, fs: o.FS, logger: o.Logger, lock: lock, logs: map[string]*Log{}}
 	d.syncer = newSyncer(cmp.Or(o.Syncers, defaultSyncers))
+	d.reaper = &reaper{fs: o.FS, logger: o.Logger}
 	if err := d.open(made); err != nil {
 		_ = lock.Close()
 		return nil, err
@@ -74,6 +79,7 @@ func Open(path string, o Options) (*Dir, error) {
 }
 
 func (d *Dir) open(made []string) error {
+	d.lastRun = d.newest(durableFile, cleanFile)
 	if err := d.takeCleanMark(); err != nil {
 		return err
 	}
@@ -97,6 +103,19 @@ func (d *Dir) open(made []string) error {
 	}
 	return d.sweep()
 }
+
+// newest is when the last of the files was written to, by the wall clock of that time.
+func (d *Dir) newest(names ...string) (t time.Time) {
+	for _, name := range names {
+		if info, err := d.fs.Stat(filepath.Join(d.path, name)); err == nil && info.ModTime().After(t) {
+			t = info.ModTime()
+		}
+	}
+	return t
+}
+
+// LastRun is when the last run wrote to the directory for the last time, by the wall clock of that time; zero if there was none.
+func (d *Dir) LastRun() time.Time { return d.lastRun }
 
 // takeCleanMark reads and removes the mark of a clean stop; its removal is durable before the first append, or a power cut could bring it back.
 func (d *Dir) takeCleanMark() error {
@@ -322,6 +341,7 @@ func (d *Dir) Close(ctx context.Context) error {
 		}
 	}
 	d.syncer.close()
+	d.reaper.close()
 	if err := d.slots.close(); err != nil && failed == nil {
 		failed = err
 	}

@@ -18,8 +18,9 @@ const (
 	indexSuffix    = ".index"
 	timeSuffix     = ".timeindex"
 	producerSuffix = ".producers"
-	tornSuffix     = ".torn"   // bytes cut off a log's end at recovery, kept for a human
-	deleteSuffix   = "-delete" // a partition's directory on its way out
+	tornSuffix     = ".torn"    // bytes cut off a log's end at recovery, kept for a human
+	deletedSuffix  = ".deleted" // a deleted segment's file on its way out
+	deleteSuffix   = "-delete"  // a partition's directory on its way out
 	tempSuffix     = ".tmp"
 )
 

@@ -75,6 +75,7 @@ type Log struct {
 	newDir    bool // the directory's own entry and partition.metadata are not durable yet
 	newFiles  bool // entries in the directory are not durable yet
 	slotIndex int  // -1: none yet
+	idle      *idleLook
 	recovery  int64
 }
 
@@ -183,11 +184,7 @@ func (l *Log) Size() (int64, error) {
 	if err := l.readable(); err != nil {
 		return 0, err
 	}
-	var n int64
-	for _, s := range l.segs {
-		n += s.size
-	}
-	return n, nil
+	return l.bytes(), nil
 }
 
 // Epoch is the leader epoch of the log's latest batch, or -1 when it has none.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"sluice/internal/vfs"
@@ -47,14 +48,15 @@ func (l *Log) openFiles() error {
 		l.slotIndex, l.start, l.recovery = index, sl.start, sl.recovery
 	}
 	l.producers = producers{}
-	bases, err := l.listSegments()
+	entries, err := l.list()
 	if err != nil {
 		return err
 	}
+	bases := segmentBases(entries)
 	if err := l.checkIdentity(len(bases)); err != nil {
 		return err
 	}
-	bases = l.dropBelowStart(bases)
+	bases = l.dropBelowStart(bases, entries)
 	if len(bases) > 0 && bases[0] > l.start {
 		if bases, err = l.missingFront(bases, sl, known); err != nil {
 			return err
@@ -66,20 +68,42 @@ func (l *Log) openFiles() error {
 	return l.openSegments(bases, sl, known)
 }
 
-// dropBelowStart finishes what a crash left of AdvanceStart.
-func (l *Log) dropBelowStart(bases []int64) []int64 {
+// dropBelowStart finishes what a crash left of the deletion of segments: those below the start, and files that have lost their segment.
+func (l *Log) dropBelowStart(bases []int64, entries []iofs.DirEntry) []int64 {
 	var failed error
 	n := 0
 	for ; n+1 < len(bases) && bases[n+1] <= l.start; n++ {
 		failed = cmp.Or(failed, l.removeFiles(newSegment(l.dir.fs, l.path(), bases[n])))
 	}
-	if n > 0 {
+	bases = bases[n:]
+	left := leftovers(entries, bases, l.start)
+	for _, name := range left {
+		if err := l.dir.fs.Remove(filepath.Join(l.path(), name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			failed = cmp.Or(failed, err)
+		}
+	}
+	if n > 0 || len(left) > 0 {
 		failed = cmp.Or(failed, l.dir.fs.SyncDir(l.path()))
 	}
 	if failed != nil {
 		l.warn("segments below the log start remain", failed)
 	}
-	return bases[n:]
+	return bases
+}
+
+// leftovers are the files of deleted segments: renamed, or indexes below the start without their segment.
+func leftovers(entries []iofs.DirEntry, bases []int64, start int64) (names []string) {
+	for _, e := range entries {
+		base, isIndex := parseSegmentName(e.Name(), indexSuffix)
+		if !isIndex {
+			base, isIndex = parseSegmentName(e.Name(), timeSuffix)
+		}
+		_, there := slices.BinarySearch(bases, base)
+		if strings.HasSuffix(e.Name(), deletedSuffix) || isIndex && base < start && !there {
+			names = append(names, e.Name())
+		}
+	}
+	return names
 }
 
 // missingFront decides about segments that begin above the log's start. A start that moved is durable before a segment below it goes, so this
@@ -142,21 +166,23 @@ func (l *Log) openEmpty(sl slot, known bool) error {
 	return nil
 }
 
-func (l *Log) listSegments() ([]int64, error) {
+// list gives the entries of the partition's directory, none if it is missing.
+func (l *Log) list() ([]iofs.DirEntry, error) {
 	entries, err := l.dir.fs.ReadDir(l.path())
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, storageError("list partition directory", err)
 	}
+	return entries, nil
+}
+
+func segmentBases(entries []iofs.DirEntry) []int64 {
 	var bases []int64
 	for _, e := range entries {
 		if base, ok := parseSegmentName(e.Name(), logSuffix); ok {
 			bases = append(bases, base)
 		}
 	}
-	return bases, nil
+	return bases
 }
 
 // checkIdentity refuses a directory that belongs to another topic id: a re-created topic never shows its predecessor's data.

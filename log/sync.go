@@ -454,8 +454,8 @@ func (l *Log) untouched() (bool, error) {
 	if l.dir.clean {
 		return true, nil
 	}
-	bases, err := l.listSegments()
-	return len(bases) == 0, err
+	entries, err := l.list()
+	return len(segmentBases(entries)) == 0, err
 }
 
 // waitSync waits until no sync is under way. Called with mu held.
@@ -516,7 +516,7 @@ func (l *Log) closeFiles() error {
 // AdvanceStart moves the log start offset forward (DeleteRecords); it is durable when it returns. offset must not pass the high watermark (ErrOffsetOutOfRange).
 func (l *Log) AdvanceStart(ctx context.Context, offset int64) (int64, error) {
 	l.mu.Lock()
-	if err := l.ready(); err != nil {
+	if err := l.readable(); err != nil {
 		l.mu.Unlock()
 		return -1, err
 	}
@@ -528,11 +528,7 @@ func (l *Log) AdvanceStart(ctx context.Context, offset int64) (int64, error) {
 		defer l.mu.Unlock()
 		return l.start, nil
 	}
-	if l.slotIndex < 0 {
-		l.slotIndex = l.dir.slots.assign()
-	}
-	l.nextStart = max(l.nextStart, offset) // so that a sync meanwhile does not write the old one
-	n, err := l.dir.slots.write(l.slotIndex, l.slot())
+	n, err := l.writeStart(offset)
 	l.mu.Unlock()
 	if err == nil {
 		err = l.dir.slots.sync(n)
@@ -540,25 +536,33 @@ func (l *Log) AdvanceStart(ctx context.Context, offset int64) (int64, error) {
 	if err != nil {
 		return -1, err
 	}
-	return l.moveStart(offset)
+	return l.moveStart(offset, ByStart)
 }
 
-// moveStart shows the new start and lets go of the segments below it.
-func (l *Log) moveStart(offset int64) (int64, error) {
+// writeStart writes the start to come to the slot. A sync of the slots up to the number given makes it durable. Called with mu held.
+func (l *Log) writeStart(offset int64) (uint64, error) {
+	if l.slotIndex < 0 {
+		l.slotIndex = l.dir.slots.assign()
+	}
+	l.nextStart = max(l.nextStart, offset) // so that a sync meanwhile does not write the old one
+	return l.dir.slots.write(l.slotIndex, l.slot())
+}
+
+// moveStart shows the new start, which is durable, and lets go of the segments below it.
+func (l *Log) moveStart(offset int64, why Cause) (int64, error) {
+	start, gone, err := l.showStart(offset, why)
+	l.dir.reaper.add(gone, l.cfg.Load().FileDeleteDelay)
+	return start, err
+}
+
+func (l *Log) showStart(offset int64, why Cause) (start int64, gone []string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.ready(); err != nil {
-		return -1, err
+	if err := l.readable(); err != nil {
+		return -1, nil, err
 	}
 	l.start = max(l.start, offset)
-	for len(l.segs) > 1 && l.segs[0].sealed && l.segs[1].base <= l.start {
-		if err := l.removeFiles(l.segs[0]); err != nil {
-			l.warn("segment below the log start remains", err)
-			break
-		}
-		l.segs[0].release()
-		l.segs = l.segs[1:]
-	}
+	gone = l.letGo(why)
 	l.fire()
-	return l.start, nil
+	return l.start, gone, nil
 }

@@ -182,4 +182,24 @@ var mutants = []mutant{
 		file: "broker/files.go", pkg: inBroker, tests: "TestDeletionIsTriedAgain",
 		old: "err := b.dir.SettleDeletions()", new: "err := error(nil)",
 	},
+	{
+		name: "retention deletes before the new start is durable",
+		file: "log/retain.go", pkg: inLog, tests: powerCuts,
+		old: "if err := d.slots.sync(last); err != nil {", new: "if err := error(nil); err != nil {",
+	},
+	{
+		name: "retention of a segment that is not old enough",
+		file: "log/retain.go", pkg: inLog, tests: "TestRetain$",
+		old: "uint64(nowMs)-uint64(newest) > uint64(retentionMs)", new: "uint64(nowMs)-uint64(newest) >= uint64(retentionMs)",
+	},
+	{
+		name: "deleted files left by a crash are kept",
+		file: "log/recover.go", pkg: inLog, tests: "TestDeletedFilesWait",
+		old: "strings.HasSuffix(e.Name(), deletedSuffix) ||", new: "strings.HasSuffix(e.Name(), tornSuffix) && false ||",
+	},
+	{
+		name: "retention believes a clock that jumps",
+		file: "broker/retention_clock.go", pkg: inBroker, tests: "TestRetentionClock",
+		old: "jump <= maxClockJump ||", new: "true ||",
+	},
 }
