@@ -133,6 +133,10 @@ func (o *Options) check() error {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	var err error
+	if o.Settings, err = config.ByName(o.Settings); err != nil {
+		return err
+	}
 	for key, value := range o.Settings {
 		if err := config.Validate(config.ScopeBroker, key, value); err != nil {
 			return err

@@ -65,7 +65,7 @@ type creation struct {
 	// topics are those that the catalog decides on, and where their answers go.
 	topics []catalog.NewTopic
 	at     []int
-	// plain is shared by the answers of all topics without settings of their own.
+	// plain is shared by the answers of all topics without settings of their own, if there are no namespaces.
 	plain []kmsg.CreateTopicsResponseTopicConfig
 }
 
@@ -108,24 +108,24 @@ func (m *creation) finish(validateOnly bool, results []catalog.TopicResult, err 
 		}
 		if m.c.Version >= 5 {
 			x.NumPartitions, x.ReplicationFactor = m.topics[i].Partitions, 1
-			x.Configs = m.configs(m.topics[i].Config)
+			x.Configs = m.configs(m.topics[i])
 		}
 	}
 	m.c.answer(m.resp)
 }
 
-func (m *creation) configs(own map[string]string) []kmsg.CreateTopicsResponseTopicConfig {
-	if len(own) > 0 {
-		return m.b.createdConfigs(own)
+func (m *creation) configs(t catalog.NewTopic) []kmsg.CreateTopicsResponseTopicConfig {
+	if len(t.Config) > 0 || len(m.b.config().Dispatch.Namespaces) > 0 {
+		return m.b.createdConfigs(t.Name, t.Config)
 	}
 	if m.plain == nil {
-		m.plain = m.b.createdConfigs(nil)
+		m.plain = m.b.createdConfigs(t.Name, nil)
 	}
 	return m.plain
 }
 
-func (b *Broker) createdConfigs(own map[string]string) []kmsg.CreateTopicsResponseTopicConfig {
-	entries := config.DescribeTopic(b.settings.Load().forTopic(own))
+func (b *Broker) createdConfigs(name string, own map[string]string) []kmsg.CreateTopicsResponseTopicConfig {
+	entries := config.DescribeTopic(b.settings.Load().forTopic(name, own))
 	out := make([]kmsg.CreateTopicsResponseTopicConfig, len(entries))
 	for i, e := range entries {
 		c := &out[i]

@@ -59,7 +59,8 @@ func (d *description) resource(rr *kmsg.DescribeConfigsRequestResource) ([]kmsg.
 	}
 	entries, err := d.b.describeResource(key.typ, key.name)
 	if len(rr.ConfigNames) > 0 {
-		entries = slices.DeleteFunc(entries, func(e config.Entry) bool { return !slices.Contains(rr.ConfigNames, e.Name) })
+		asked := canonicalNames(key, rr.ConfigNames)
+		entries = slices.DeleteFunc(entries, func(e config.Entry) bool { return !asked[e.Name] })
 	}
 	if len(entries) > d.left {
 		d.left = 0
@@ -71,6 +72,21 @@ func (d *description) resource(rr *kmsg.DescribeConfigsRequestResource) ([]kmsg.
 		configs[i] = describedConfig(e, d.q)
 	}
 	return configs, err
+}
+
+// canonicalNames are the names of the settings that a request asks for, perhaps by other names.
+func canonicalNames(r resourceKey, keys []string) map[string]bool {
+	scopes := map[catalog.ResourceType]config.Scope{
+		catalog.ResourceTopic: config.ScopeTopic, catalog.ResourceBroker: config.ScopeDefault, catalog.ResourceGroup: config.ScopeGroup,
+	}
+	names := make(map[string]bool, len(keys))
+	for _, key := range keys {
+		if name, ok := config.Canonical(scopes[r.typ], key); ok {
+			key = name
+		}
+		names[key] = true
+	}
+	return names
 }
 
 func (b *Broker) describeResource(typ catalog.ResourceType, name string) ([]config.Entry, error) {
@@ -103,7 +119,7 @@ func (b *Broker) describeTopic(name string) ([]config.Entry, error) {
 	if t == nil {
 		return nil, errUnknownTopic
 	}
-	return config.DescribeTopic(b.settings.Load().forTopic(t.raw().Config)), nil
+	return config.DescribeTopic(b.settings.Load().forTopic(name, t.raw().Config)), nil
 }
 
 func (b *Broker) describeBroker(name string) ([]config.Entry, error) {

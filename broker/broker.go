@@ -50,6 +50,12 @@ type Broker struct {
 	metrics       *metrics
 	fetchSessions fetchSessions // fetch_session.go; the zero value is ready
 	ready         atomic.Bool   // between the end of Start and Close
+	refused       error         // why the settings that were found at the start cannot be in force
+	// dispatchChanged hears of the limits of dispatch throttling, when they change and for all that stands while the broker starts. t is
+	// the topic that changed or is new, whose own limits are in t.config().Dispatch; it is nil for the rest, which is in
+	// config().Dispatch and groupConfigs.policies(). The calls come one at a time, and before the reply of the request that made
+	// the change. It must not wait.
+	dispatchChanged func(t *topic)
 }
 
 // Start recovers the data directory, replays the catalog and raises the epoch; the broker may then be given to a server.
@@ -90,6 +96,7 @@ func newBroker(o Options) (*Broker, error) {
 	}
 	b.settings.Store(first)
 	b.pids.reserve = b.reserveProducerIDs
+	b.dispatchChanged = func(*topic) {}
 	b.groups = newGroups(b)
 	b.resolver = newResolver(b.groups.owners)
 	b.resolver.unresolved = func() string { return b.config().UnresolvedSubscription }
@@ -145,13 +152,14 @@ func (b *Broker) openCatalog() error {
 	if err != nil {
 		return fmt.Errorf("open the catalog: %w", err)
 	}
-	return nil
+	return b.refused
 }
 
 func (b *Broker) newCatalog() machine.Machine {
 	return catalog.New(catalog.Options{
-		MaxPartitions:  func() int { return b.config().MaxPartitions },
-		ValidateConfig: b.validateConfigs,
+		MaxPartitions:   func() int { return b.config().MaxPartitions },
+		ValidateConfig:  b.validateConfigs,
+		ValidateBrokers: b.validateBrokers,
 	})
 }
 

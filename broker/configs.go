@@ -101,6 +101,9 @@ func (b *Broker) alterable(r resourceKey) (config.Scope, error) {
 		}
 		return config.ScopeTopic, nil
 	case catalog.ResourceBroker:
+		if r.name == "" {
+			return config.ScopeDefault, nil
+		}
 		return config.ScopeBroker, checkBrokerName(r.name)
 	case catalog.ResourceGroup:
 		return config.ScopeGroup, checkGroupName(r.name)
@@ -143,7 +146,7 @@ func (a *alteration) inherited(scope config.Scope, name string) string {
 func (b *Broker) inherited(scope config.Scope) map[string]string {
 	layers := b.settings.Load().layers
 	describe := config.DescribeTopic
-	if scope == config.ScopeBroker {
+	if scope == config.ScopeBroker || scope == config.ScopeDefault {
 		describe = config.DescribeBroker
 		layers.Dynamic, layers.DynamicDefault = nil, nil
 	}
@@ -182,7 +185,7 @@ func checkOp(scope config.Scope, o op) (string, error) {
 
 func checkLive(scope config.Scope, key, value string) (string, error) {
 	name, err := checkConfig(scope, key, value)
-	if err == nil && scope == config.ScopeBroker && !config.Live(scope, name) {
+	if err == nil && !config.Live(scope, name) {
 		return "", kproto.Errorf(kproto.InvalidRequest, "The config %s changes at a restart only.", name)
 	}
 	return name, err

@@ -2,8 +2,10 @@ package broker
 
 import (
 	"fmt"
+	"reflect"
 
 	"sluice/catalog"
+	"sluice/config"
 )
 
 // follow takes the catalog's orders: in order, once durable, and before the reply of the change they belong to. It
@@ -11,6 +13,7 @@ import (
 // come while the catalog is being opened: they describe what exists.
 func (b *Broker) follow(orders []any) {
 	b.tryDeletions() // those that failed: a topic that is made now may need the place
+	b.brokersChanged(orders)
 	for _, o := range orders {
 		b.carryOut(o)
 	}
@@ -51,26 +54,71 @@ func (b *Broker) topicChanged(t catalog.Topic) error {
 	if err != nil {
 		return fmt.Errorf("settings of topic %s: %w", t.Name, err)
 	}
+	var was *config.Policies // nil: the topic is new
+	if x := b.topics.byID(t.ID); x != nil {
+		was = &x.config().Dispatch
+	}
 	b.topics.put(t, conf, lc)
+	if was == nil || *was != conf.Dispatch {
+		b.dispatchChanged(b.topics.byID(t.ID))
+	}
 	return nil
 }
 
-// configChanged puts a broker's or a group's new settings in force, for the logs that exist as well.
-func (b *Broker) configChanged(c catalog.ConfigChanged) error {
-	if c.Type == catalog.ResourceGroup {
-		return b.groupConfigs.put(b.settings.Load(), c.Name, c.Values)
+// brokersChanged puts the new settings of brokers in force, for the logs that exist as well. Those of one step are taken together:
+// one alone may contradict what stands.
+func (b *Broker) brokersChanged(orders []any) {
+	old := b.settings.Load()
+	layers, changed := old.layers, false
+	for _, o := range orders {
+		if c, ok := o.(catalog.ConfigChanged); ok && c.Type == catalog.ResourceBroker {
+			setBroker(&layers, c.Name, c.Values)
+			changed = true
+		}
 	}
-	s, err := b.settings.Load().with(c)
+	if !changed {
+		return
+	}
+	s, err := newSettings(layers)
+	if err == nil {
+		b.settings.Store(s)
+		err = b.renew()
+	}
 	if err != nil {
-		return fmt.Errorf("settings of broker %q: %w", c.Name, err)
+		err = fmt.Errorf("the broker's settings: %w", err)
+		if !b.ready.Load() {
+			b.refused = err
+			return
+		}
+		b.logger.Error("the broker could not follow the catalog", "err", err)
+		return
 	}
-	b.settings.Store(s)
+	if !reflect.DeepEqual(old.broker.Dispatch, s.broker.Dispatch) {
+		b.dispatchChanged(nil)
+	}
+}
+
+// renew makes the snapshots of topics and groups anew, for which the broker's settings stand in.
+func (b *Broker) renew() error {
 	for _, t := range b.topics.list() {
 		if err := b.topicChanged(t.raw()); err != nil {
 			return err
 		}
 	}
-	return b.groupConfigs.renew(s)
+	return b.groupConfigs.renew(b.settings.Load())
+}
+
+// configChanged puts a group's new settings in force. Those of brokers are by now.
+func (b *Broker) configChanged(c catalog.ConfigChanged) error {
+	if c.Type != catalog.ResourceGroup {
+		return nil
+	}
+	was := b.groupConfigs.policy(c.Name)
+	err := b.groupConfigs.put(b.settings.Load(), c.Name, c.Values)
+	if b.groupConfigs.policy(c.Name) != was {
+		b.dispatchChanged(nil)
+	}
+	return err
 }
 
 // change hands an event to the catalog. done runs once everything that the change brought about has reached the data

@@ -30,6 +30,27 @@ func (g *groupConfigs) of(id string) *config.Group {
 	return g.groups[id].snapshot
 }
 
+// policy is a group's limit of dispatch, not Set for a group without one.
+func (g *groupConfigs) policy(id string) config.Policy {
+	if own := g.of(id); own != nil {
+		return own.Dispatch
+	}
+	return config.Policy{}
+}
+
+// policies are the limits of dispatch of all groups that have one.
+func (g *groupConfigs) policies() map[string]config.Policy {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	all := map[string]config.Policy{}
+	for id, c := range g.groups {
+		if c.snapshot.Dispatch.Set {
+			all[id] = c.snapshot.Dispatch
+		}
+	}
+	return all
+}
+
 // own gives what was set for a group.
 func (g *groupConfigs) own(id string) map[string]string {
 	g.mu.RLock()

@@ -35,21 +35,19 @@ func newSettings(l config.Layers) (*settings, error) {
 	return s, nil
 }
 
-// with gives the settings after a change of a broker resource: "" is the default of all brokers.
-func (s *settings) with(c catalog.ConfigChanged) (*settings, error) {
-	l := s.layers
-	if c.Name == "" {
-		l.DynamicDefault = maps.Clone(c.Values)
+// setBroker puts a BROKER resource into the layers: "" is the default of all brokers.
+func setBroker(l *config.Layers, name string, values map[string]string) {
+	if name == "" {
+		l.DynamicDefault = maps.Clone(values)
 	} else {
-		l.Dynamic = maps.Clone(c.Values)
+		l.Dynamic = maps.Clone(values)
 	}
-	return newSettings(l)
 }
 
 // forTopic is the layers with a topic's settings on top.
-func (s *settings) forTopic(own map[string]string) config.Layers {
+func (s *settings) forTopic(name string, own map[string]string) config.Layers {
 	l := s.layers
-	l.Topic = own
+	l.TopicName, l.Topic = name, own
 	return l
 }
 
@@ -68,7 +66,7 @@ func (s *settings) topic(t catalog.Topic) (*config.Topic, *log.Config, error) {
 		}
 		return &s.broker.Topic, s.topicLog, nil
 	}
-	c, err := config.NewTopic(s.forTopic(t.Config))
+	c, err := config.NewTopic(s.forTopic(t.Name, t.Config))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -97,18 +95,26 @@ func (s *settings) logConfig(t *config.Topic, internal bool) *log.Config {
 	}
 }
 
-// validateConfigs judges all settings that a resource is about to have together; each by itself was checked before.
+// validateConfigs judges all settings that a topic or a group is about to have together; each by itself was checked before.
 func (b *Broker) validateConfigs(t catalog.ResourceType, name string, all map[string]string) error {
 	s := b.settings.Load()
 	switch t {
 	case catalog.ResourceTopic:
-		_, err := config.NewTopic(s.forTopic(all))
+		_, err := config.NewTopic(s.forTopic(name, all))
 		return err
 	case catalog.ResourceGroup:
 		return config.CheckGroup(s.forGroup(all))
-	case catalog.ResourceBroker:
-		_, err := s.with(catalog.ConfigChanged{Type: t, Name: name, Values: all})
-		return err
 	}
 	return nil
+}
+
+// validateBrokers judges what the BROKER resources are about to have together.
+func (b *Broker) validateBrokers(all map[string]map[string]string) error {
+	l := b.settings.Load().layers
+	l.Dynamic, l.DynamicDefault = nil, nil
+	for name, values := range all {
+		setBroker(&l, name, values)
+	}
+	_, err := newSettings(l)
+	return err
 }

@@ -15,9 +15,12 @@ import (
 type Options struct {
 	// MaxPartitions is the limit of partitions of all topics together (sluice.max.partitions); nil: none.
 	MaxPartitions func() int
-	// ValidateConfig judges the whole set of values that a resource is about to have; nil: all is well. An error that is no *kproto.Error
-	// becomes INVALID_CONFIG with its text.
+	// ValidateConfig judges the whole set of values that a topic or a group is about to have; nil: all is well. An error that is no
+	// *kproto.Error becomes INVALID_CONFIG with its text.
 	ValidateConfig func(t ResourceType, name string, all map[string]string) error
+	// ValidateBrokers judges what all brokers, by name, are about to have: their values stand in for each other, so what one request
+	// changes is judged together. nil: all is well.
+	ValidateBrokers func(all map[string]map[string]string) error
 }
 
 // Machine is the catalog. Its methods are called one at a time; what they give is immutable and may be kept.
@@ -35,6 +38,9 @@ func New(o Options) *Machine {
 	}
 	if o.ValidateConfig == nil {
 		o.ValidateConfig = func(ResourceType, string, map[string]string) error { return nil }
+	}
+	if o.ValidateBrokers == nil {
+		o.ValidateBrokers = func(map[string]map[string]string) error { return nil }
 	}
 	return &Machine{opts: o, state: newState()}
 }

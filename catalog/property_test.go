@@ -59,11 +59,20 @@ func (d datapath) follow(orders []any) {
 }
 
 func newTestMachine() *Machine {
+	refuse := func(all map[string]string) error {
+		if all["a"] == "bad" {
+			return fmt.Errorf("a is bad")
+		}
+		return nil
+	}
 	return New(Options{
-		MaxPartitions: func() int { return partitionLimit },
-		ValidateConfig: func(_ ResourceType, _ string, all map[string]string) error {
-			if all["a"] == "bad" {
-				return fmt.Errorf("a is bad")
+		MaxPartitions:  func() int { return partitionLimit },
+		ValidateConfig: func(_ ResourceType, _ string, all map[string]string) error { return refuse(all) },
+		ValidateBrokers: func(all map[string]map[string]string) error {
+			for _, values := range all {
+				if err := refuse(values); err != nil {
+					return err
+				}
 			}
 			return nil
 		},

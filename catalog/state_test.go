@@ -3,6 +3,7 @@ package catalog
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -117,9 +118,63 @@ func TestValidatorsCode(t *testing.T) {
 	m := New(Options{ValidateConfig: func(ResourceType, string, map[string]string) error {
 		return kproto.Errorf(kproto.PolicyViolation, "no")
 	}})
-	e := m.Step(time.Time{}, machine.Asked{Event: AlterConfigs{Resources: []ConfigChange{{Type: ResourceBroker}}}})
+	e := m.Step(time.Time{}, machine.Asked{Event: AlterConfigs{Resources: []ConfigChange{{Type: ResourceGroup, Name: "g"}}}})
 	if code, _ := kproto.CodeOf(e.Replies[0].Value.([]error)[0]); code != kproto.PolicyViolation {
 		t.Errorf("code %d", code)
+	}
+}
+
+// Brokers' values are judged as all of them will be after the request, with the others that it does not change; each of several
+// that do not go together is refused, and what else the request asks for is done.
+func TestBrokersAreJudgedTogether(t *testing.T) {
+	m := New(Options{ValidateBrokers: func(all map[string]map[string]string) error {
+		on := 0
+		for _, values := range all {
+			on += len(values)
+		}
+		if on > 1 {
+			return fmt.Errorf("%d values are one too many", on)
+		}
+		return nil
+	}})
+	yes := "true"
+	set := func(name, key string) ConfigChange {
+		return ConfigChange{ResourceBroker, name, false, []ConfigOp{{Key: key, Value: &yes}}}
+	}
+	unset := func(name, key string) ConfigChange {
+		return ConfigChange{ResourceBroker, name, false, []ConfigOp{{Op: OpDelete, Key: key}}}
+	}
+	group := ConfigChange{ResourceGroup, "g", false, []ConfigOp{{Key: "a", Value: &yes}}}
+	invalid, ok := kproto.InvalidConfig, kproto.NoError
+	for _, x := range []struct {
+		what         string
+		changes      []ConfigChange
+		validateOnly bool
+		want         []int16
+		records      int
+	}{
+		{"one", []ConfigChange{set("", "a")}, false, []int16{ok}, 1},
+		{"another beside it", []ConfigChange{set("1", "b")}, false, []int16{invalid}, 0},
+		{"the two in one", []ConfigChange{set("", "b")}, false, []int16{invalid}, 0},
+		{"one off and the other on", []ConfigChange{unset("", "a"), set("1", "b")}, true, []int16{ok, ok}, 0},
+		{"the same for good", []ConfigChange{set("1", "b"), unset("", "a")}, false, []int16{ok, ok}, 2},
+		{"all of the brokers' or none", []ConfigChange{set("", "a"), group, set("1", "c")}, false, []int16{invalid, ok, invalid}, 1},
+		{"nothing", []ConfigChange{unset("", "x")}, false, []int16{ok}, 0},
+	} {
+		e := m.Step(time.Time{}, machine.Asked{Event: AlterConfigs{Resources: x.changes, ValidateOnly: x.validateOnly}})
+		var codes []int16
+		for _, err := range e.Replies[0].Value.([]error) {
+			code, _ := kproto.CodeOf(err)
+			codes = append(codes, code)
+		}
+		if !slices.Equal(codes, x.want) || len(e.Records) != x.records || len(e.Orders) != x.records {
+			t.Errorf("%s: %v with %d records, want %v with %d", x.what, codes, len(e.Records), x.want, x.records)
+		}
+		for _, r := range e.Records {
+			if err := m.Apply(r); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }
 

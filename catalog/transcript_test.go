@@ -56,6 +56,14 @@ func (s *stage) open() {
 		return catalog.New(catalog.Options{
 			MaxPartitions:  func() int { return s.limit },
 			ValidateConfig: refuseBad,
+			ValidateBrokers: func(all map[string]map[string]string) error {
+				for _, values := range all {
+					if err := refuseBad(catalog.ResourceBroker, "", values); err != nil {
+						return err
+					}
+				}
+				return nil
+			},
 		})
 	}
 	shard, err := coord.Open(fresh, &s.log, coord.Options{

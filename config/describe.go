@@ -1,5 +1,10 @@
 package config
 
+import (
+	"slices"
+	"strings"
+)
+
 // Entry is one setting of one resource as DescribeConfigs shows it.
 type Entry struct {
 	Name      string
@@ -25,8 +30,10 @@ func DescribeTopic(l Layers) []Entry { return l.describe(ScopeTopic) }
 // DescribeGroup gives all settings of a consumer group in order of name.
 func DescribeGroup(l Layers) []Entry { return l.describe(ScopeGroup) }
 
-// DescribeBroker gives all settings of the broker in order of name.
-func DescribeBroker(l Layers) []Entry { return l.describe(ScopeBroker) }
+// DescribeBroker gives all settings of the broker in order of name, and those that namespaces have.
+func DescribeBroker(l Layers) []Entry {
+	return inOrder(append(l.describe(ScopeBroker), l.namespaceEntries()...))
+}
 
 // DescribeBrokerDefault gives what is set for all brokers, the BROKER resource "", in order of name; as in Kafka nothing
 // else is shown there.
@@ -39,6 +46,11 @@ func DescribeBrokerDefault(l Layers) []Entry {
 			entries = append(entries, e)
 		}
 	}
+	return inOrder(append(entries, l.namespaceEntries()...))
+}
+
+func inOrder(entries []Entry) []Entry {
+	slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
 	return entries
 }
 

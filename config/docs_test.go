@@ -38,12 +38,13 @@ func TestDocs(t *testing.T) {
 }
 
 var docsFuncs = template.FuncMap{
-	"flags":      func() []string { return notSettings },
-	"testPrefix": func() string { return testPrefix },
-	"codes":      func(keys []string) string { return "`" + strings.Join(keys, "`, `") + "`" },
-	"table":      docsTable,
-	"exceptions": docsExceptions,
-	"foreign":    docsForeign,
+	"flags":         func() []string { return notSettings },
+	"testPrefix":    func() string { return testPrefix },
+	"codes":         func(keys []string) string { return "`" + strings.Join(keys, "`, `") + "`" },
+	"table":         docsTable,
+	"maxNamespaces": func() int { return maxNamespaces },
+	"exceptions":    docsExceptions,
+	"foreign":       docsForeign,
 }
 
 func docsTable(name string) string {
@@ -68,6 +69,9 @@ func nameCell(r *row) string {
 	}
 	for _, f := range r.fallback {
 		cell += "<br>broker: `" + f.name + "`"
+	}
+	if r.stands != "" {
+		cell += "<br>broker: `" + r.stands + "`"
 	}
 	return cell
 }

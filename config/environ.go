@@ -31,10 +31,7 @@ func EnvName(key string) string {
 // log.segment.bytes. Values are not checked. The error names every variable that begins with SLUICE_ and is neither a
 // setting nor a flag of the command line, and the nearest one that is.
 func FromEnviron(environ []string) (map[string]string, error) {
-	keys := map[string]string{}
-	for key := range known(ScopeBroker) {
-		keys[EnvName(key)] = key
-	}
+	keys := variables()
 	values := map[string]string{}
 	var errs []error
 	for _, variable := range environ {
@@ -42,13 +39,30 @@ func FromEnviron(environ []string) (map[string]string, error) {
 		if !isSettingName(name) {
 			continue
 		}
-		if key, ok := keys[name]; ok {
+		key, ok := keys[name]
+		if _, twice := values[key]; ok && twice {
+			errs = append(errs, fmt.Errorf("environment variable %s sets %s, which another one sets too; unset one of them", quote(name), key))
+		} else if ok {
 			values[key] = value
 		} else {
 			errs = append(errs, unknownVariable(name, keys))
 		}
 	}
 	return values, errors.Join(errs...)
+}
+
+// variables are the names of all settings' variables, with the settings' own. An alias has a variable too.
+func variables() map[string]string {
+	keys := map[string]string{}
+	for key := range known(ScopeBroker) {
+		keys[EnvName(key)] = key
+	}
+	for _, r := range settings.declared(ScopeBroker) {
+		for _, alias := range r.aliases {
+			keys[EnvName(alias)] = r.name
+		}
+	}
+	return keys
 }
 
 func isSettingName(name string) bool {

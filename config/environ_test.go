@@ -9,9 +9,9 @@ import (
 func TestFromEnviron(t *testing.T) {
 	got, err := FromEnviron([]string{
 		"PATH=/bin", "SLUICE_LOG_SEGMENT_BYTES=2097152", "SLUICE_DURABILITY=os", "SLUICE_NODE_ID=", "SLUICE_NUM_IO_THREADS=a=b",
-		"SLUICE_BOOTSTRAP_SERVER=x:1", "SLUICE_DATA_DIR=/d", "SLUICE_TEST_SEED=1", "sluice_listen=1", "SLUICE=1",
+		"SLUICE_RATEPERIODINSECOND=60", "SLUICE_BOOTSTRAP_SERVER=x:1", "SLUICE_DATA_DIR=/d", "SLUICE_TEST_SEED=1", "sluice_listen=1", "SLUICE=1",
 	})
-	want := map[string]string{"log.segment.bytes": "2097152", "sluice.durability": "os", "node.id": "", "num.io.threads": "a=b"}
+	want := map[string]string{"log.segment.bytes": "2097152", "sluice.durability": "os", "node.id": "", "num.io.threads": "a=b", "dispatch.throttling.rate.period.seconds": "60"}
 	if err != nil || !maps.Equal(got, want) {
 		t.Errorf("%q, %v; want %q", got, err, want)
 	}
@@ -31,6 +31,13 @@ func TestFromEnvironErrors(t *testing.T) {
 	}
 }
 
+func TestFromEnvironTwice(t *testing.T) {
+	_, err := FromEnviron([]string{"SLUICE_RATEPERIODINSECOND=60", "SLUICE_DISPATCH_THROTTLING_RATE_PERIOD_SECONDS=60"})
+	if err == nil || !strings.Contains(err.Error(), "sets dispatch.throttling.rate.period.seconds, which another one sets too") {
+		t.Error(err)
+	}
+}
+
 // No two keys share a variable, and none has the name of a flag's.
 func TestEnvNamesAreUnambiguous(t *testing.T) {
 	keys := map[string]string{}
@@ -43,5 +50,10 @@ func TestEnvNamesAreUnambiguous(t *testing.T) {
 			t.Errorf("%s stands for %s and %s", name, key, keys[name])
 		}
 		keys[name] = key
+	}
+	for name, key := range variables() {
+		if keys[name] != "" && keys[name] != key {
+			t.Errorf("%s stands for %s and %s", name, key, keys[name])
+		}
 	}
 }

@@ -46,7 +46,9 @@ func NewGroup(l Layers) (*Group, error) {
 			r.group(g, l.clamped(r, v))
 		}
 	}
-	return g, nil
+	var err error
+	g.Dispatch, err = l.policyAt(place{values: l.Group, source: SourceGroup}, groupPolicy)
+	return g, err
 }
 
 // CheckGroup judges all settings that a group is about to have together.

@@ -7,12 +7,14 @@ const (
 	ScopeBroker Scope = 1 << iota
 	ScopeTopic
 	ScopeGroup
+	// ScopeDefault is the default of all brokers: what a broker has, and the settings of namespaces.
+	ScopeDefault
 )
 
 // String is the word for the scope in messages.
 func (s Scope) String() string {
 	switch s {
-	case ScopeBroker:
+	case ScopeBroker, ScopeDefault:
 		return "broker"
 	case ScopeTopic:
 		return "topic"
@@ -34,6 +36,19 @@ const (
 	SourceGroup          Source = 8 // GROUP_CONFIG
 )
 
+// String says where a broker's value stands, in messages.
+func (s Source) String() string {
+	switch s {
+	case SourceDynamicBroker:
+		return "the broker's dynamic setting"
+	case SourceDynamicDefault:
+		return "the dynamic default of all brokers"
+	case SourceStatic:
+		return "the file, the environment or --set"
+	}
+	return "default"
+}
+
 // Layers are the raw values that stand over the defaults. For a broker a later field of the first three wins; Topic wins
 // over all for a topic, and Group for a group. Keys that are no settings here are ignored.
 type Layers struct {
@@ -41,6 +56,7 @@ type Layers struct {
 	DynamicDefault map[string]string // BROKER resource ""
 	Dynamic        map[string]string // BROKER resource "1"
 	Topic          map[string]string // TOPIC resource
+	TopicName      string            // of that topic, for its namespaces
 	Group          map[string]string // GROUP resource
 
 	// Stated is what the running broker knows of itself: listeners, advertised.listeners, log.dirs. DescribeBroker shows

@@ -48,6 +48,13 @@ func someOf(words ...string) limit {
 	}}
 }
 
+// listOf allows lists of texts that contain a part; none of them may be empty.
+func listOf(what, part string) limit {
+	return limit{"a list of " + what, func(v value) bool {
+		return !slices.ContainsFunc(v.list, func(s string) bool { return s == "" || !strings.Contains(s, part) })
+	}}
+}
+
 // onlyFalse is for switches of something that sluice does not have.
 func onlyFalse(missing string) limit {
 	return limit{"false (there is " + missing + ")", func(v value) bool { return !v.flag }}

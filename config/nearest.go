@@ -4,10 +4,17 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 )
 
 // unknown is the error of a key that is no setting of the scope.
 func unknown(scope Scope, key string) error {
+	if strings.HasPrefix(key, namespaceBegin) && scope != ScopeGroup {
+		return unknownNamespaceKey(scope, key)
+	}
+	if scope == ScopeDefault {
+		scope = ScopeBroker
+	}
 	if hint := elsewhere(scope, key); hint != "" {
 		return fmt.Errorf("%s is not a %s setting: %s", key, scope, hint)
 	}
@@ -27,6 +34,10 @@ func elsewhere(scope Scope, key string) string {
 			return fmt.Sprintf("it is a setting of a %s; for all of them use %s", other, r.fallback[0].name)
 		case r.over != nil && r.over.scope == scope:
 			return "use " + r.over.name
+		case r.standsIn != nil && r.standsIn.scope == scope:
+			return "use " + r.standsIn.name
+		case scope == ScopeBroker && r.stands != "":
+			return fmt.Sprintf("it is a setting of a %s; for all of them use %s", other, r.stands)
 		default:
 			return fmt.Sprintf("it is a setting of a %s", other)
 		}

@@ -14,7 +14,11 @@ type registry struct {
 	byName map[Scope]map[string]*row // names and aliases
 }
 
-var settings = newRegistry(topicRows, groupRows, slices.Concat(brokerRows, subscriptionRows))
+var settings = newRegistry(
+	slices.Concat(topicRows, topicPolicy.rows(), subscriptionPolicy.rows()),
+	slices.Concat(groupRows, groupPolicy.rows()),
+	slices.Concat(brokerRows, dispatchRows, subscriptionRows),
+)
 
 // newRegistry makes the broker rows of the fallbacks and indexes everything. A contradiction between rows is a mistake in
 // the program, and panics.
@@ -30,7 +34,13 @@ func newRegistry(topic, group, broker []*row) *registry {
 		g.add(r, ScopeBroker)
 		r.chain = []*row{r}
 	}
-	for _, r := range group {
+	for _, r := range slices.Concat(topic, group) {
+		if b := g.find(ScopeBroker, r.stands); b != nil {
+			r.chain = []*row{b}
+			if b.standsIn == nil {
+				b.standsIn = r
+			}
+		}
 		for _, name := range []string{r.lowest, r.highest} {
 			if b := g.find(ScopeBroker, name); b != nil {
 				b.isBound = true

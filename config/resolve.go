@@ -13,6 +13,9 @@ type found struct {
 // them so in DescribeConfigs. A broker setting is never told from a stronger one of its chain: log.retention.hours is
 // described by its own value though log.retention.ms may win over it.
 func (l Layers) synonyms(r *row) iter.Seq[found] {
+	if r.policy != nil {
+		return l.policySynonyms(r)
+	}
 	return func(yield func(found) bool) {
 		if !l.own(r, yield) {
 			return

@@ -11,8 +11,9 @@ type row struct {
 	aliases []string // other names accepted wherever the name is
 	scope   Scope    // filled in by the registry
 	kind    kind
-	def     string // the default, as a user would write it
-	unset   bool   // there is no default: the setting is absent until it is set
+	def     string            // the default, as a user would write it
+	unset   bool              // there is no default: the setting is absent until it is set
+	norm    func(value) value // what a value counts as, before the limit
 	allow   limit
 	live    bool // may change while the broker runs; topic and group settings always may
 	doc     string
@@ -36,6 +37,11 @@ type row struct {
 	topic  func(*Topic, value)
 	group  func(*Group, value)
 
+	// The settings that a value belongs to, which count as a whole, and the broker setting that stands in where nobody else has any of
+	// them; "": none does.
+	policy *policy
+	stands string
+
 	// The broker settings that bound a group's value, "" where nothing does.
 	lowest, highest string
 
@@ -47,6 +53,7 @@ type row struct {
 	chain     []*row
 	parsedDef value
 	isBound   bool // it bounds a group's setting
+	standsIn  *row // the first row of a policy that it stands in for
 }
 
 // fallback is a broker setting that stands in for a topic or group setting. What it does not say is as in that row; of
@@ -67,7 +74,7 @@ func (r *row) hasEffect() bool {
 	if r.over != nil {
 		return r.over.hasEffect()
 	}
-	return r.broker != nil || r.topic != nil || r.group != nil || r.stated != "" || r.isBound
+	return r.broker != nil || r.topic != nil || r.group != nil || r.stated != "" || r.isBound || r.policy != nil
 }
 
 // wants says what a value must be.
@@ -98,6 +105,10 @@ func millis[S any](field func(*S) *time.Duration) func(*S, value) {
 
 func boolean[S any](field func(*S) *bool) func(*S, value) {
 	return func(s *S, v value) { *field(s) = v.flag }
+}
+
+func list[S any](field func(*S) *[]string) func(*S, value) {
+	return func(s *S, v value) { *field(s) = v.list }
 }
 
 func text[S any](field func(*S) *string) func(*S, value) {

@@ -30,6 +30,7 @@ type Broker struct {
 	TransactionMaxTimeout    time.Duration
 	ProducerExpiration       time.Duration
 	Groups                   Groups
+	Dispatch                 Dispatch
 	Topic                    Topic // what a topic without settings of its own gets
 	Group                    Group // what a group without settings of its own gets
 
@@ -72,12 +73,14 @@ type Topic struct {
 	RetentionBytes                 int64 // below zero: no limit
 	MinInsyncReplicas              int
 	FileDeleteDelay                time.Duration
+	Dispatch                       Policies
 }
 
 // Group is the typed snapshot of the settings of a consumer group of the new protocol (KIP-848). It does not change.
 type Group struct {
 	SessionTimeout    time.Duration
 	HeartbeatInterval time.Duration
+	Dispatch          Policy
 }
 
 // NewBroker makes the snapshot of a broker's settings; the topic and group layers play no part. The error names a value
@@ -95,6 +98,9 @@ func NewBroker(l Layers) (*Broker, error) {
 		if set {
 			r.broker(b, v)
 		}
+	}
+	if err := l.checkDispatch(&b.Dispatch); err != nil {
+		return nil, err
 	}
 	l.Topic, l.Group = nil, nil
 	t, err := NewTopic(l)
@@ -132,7 +138,9 @@ func NewTopic(l Layers) (*Topic, error) {
 	if err := l.checkCompactionLag(); err != nil {
 		return nil, err
 	}
-	return t, nil
+	var err error
+	t.Dispatch, err = l.policiesAt(place{values: l.Topic, source: SourceTopic})
+	return t, err
 }
 
 // checkCompactionLag is the one rule over two topic settings (KIP-354).

@@ -2,6 +2,8 @@ package config
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 )
@@ -16,9 +18,9 @@ const (
 // Validate checks one key and value for a scope. The error is a sentence that names the key, the value, what is allowed
 // and, for an unknown key, the nearest known one. Rules over two settings are checked by NewTopic.
 func Validate(scope Scope, key, value string) error {
-	r := settings.find(scope, key)
+	r := find(scope, key)
 	if r == nil {
-		if _, known := foreignReason(key); known && scope == ScopeBroker {
+		if _, known := foreignReason(key); known && (scope == ScopeBroker || scope == ScopeDefault) {
 			return nil
 		}
 		return unknown(scope, key)
@@ -27,12 +29,26 @@ func Validate(scope Scope, key, value string) error {
 	return err
 }
 
+// find gives the row of a key or alias in a scope, or nil.
+func find(scope Scope, key string) *row {
+	if scope == ScopeDefault {
+		if r := namespaceRow(key); r != nil {
+			return r
+		}
+		scope = ScopeBroker
+	}
+	return settings.find(scope, key)
+}
+
 // check parses a value and holds it against the limit.
 func (r *row) check(raw string) (value, error) {
 	if len(raw) > maxValueBytes {
 		return value{}, fmt.Errorf("setting %s: the value has %d bytes; at most %d are allowed", r.name, len(raw), maxValueBytes)
 	}
 	v, err := r.kind.parse(raw)
+	if err == nil && r.norm != nil {
+		v = r.norm(v)
+	}
 	if err == nil && (r.allow.ok == nil || r.allow.ok(v)) {
 		return v, nil
 	}
@@ -49,23 +65,40 @@ func (r *row) check(raw string) (value, error) {
 
 // Canonical gives the canonical name of a key or alias.
 func Canonical(scope Scope, key string) (string, bool) {
-	r := settings.find(scope, key)
+	r := find(scope, key)
 	if r == nil {
 		return "", false
 	}
 	return r.name, true
 }
 
+// ByName gives the broker's settings of a file, say, under their canonical names. One that stands there by two names is an error.
+func ByName(values map[string]string) (map[string]string, error) {
+	out := make(map[string]string, len(values))
+	from := map[string]string{}
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		name, ok := Canonical(ScopeBroker, key)
+		if !ok {
+			name = key
+		}
+		if other, twice := from[name]; twice {
+			return nil, fmt.Errorf("%s and %s are one setting; give it once", other, key)
+		}
+		from[name], out[name] = key, values[key]
+	}
+	return out, nil
+}
+
 // IsList tells whether APPEND and SUBTRACT of IncrementalAlterConfigs make sense.
 func IsList(scope Scope, key string) bool {
-	r := settings.find(scope, key)
+	r := find(scope, key)
 	return r != nil && r.kind == kindList
 }
 
 // Live tells whether a setting may be changed while the broker runs. Of a topic or a group all may; the broker's others are
 // read-only for AlterConfigs.
 func Live(scope Scope, key string) bool {
-	r := settings.find(scope, key)
+	r := find(scope, key)
 	return r != nil && r.live
 }
 

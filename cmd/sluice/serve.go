@@ -88,7 +88,9 @@ func (c *serveCmd) settings(environ []string, logger *slog.Logger) (map[string]s
 		if err != nil {
 			return nil, fmt.Errorf("settings in %s: %w", c.Config, err)
 		}
-		maps.Copy(merged, file)
+		if merged, err = config.ByName(file); err != nil {
+			return nil, fmt.Errorf("settings in %s: %w", c.Config, err)
+		}
 	}
 	env, err := config.FromEnviron(environ)
 	if err != nil {
@@ -100,7 +102,11 @@ func (c *serveCmd) settings(environ []string, logger *slog.Logger) (map[string]s
 		if !ok || key == "" {
 			return nil, fmt.Errorf("--set %q is not KEY=VALUE", kv)
 		}
-		merged[strings.TrimSpace(key)] = value
+		key = strings.TrimSpace(key)
+		if name, ok := config.Canonical(config.ScopeBroker, key); ok {
+			key = name
+		}
+		merged[key] = value
 	}
 	return merged, checkSettings(merged, logger)
 }
