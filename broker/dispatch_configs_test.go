@@ -218,6 +218,31 @@ func TestStartWithCountingModes(t *testing.T) {
 	}
 }
 
+// As many namespaces as there may be, with names as long as they may be, fit into the catalog, and come back from it.
+func TestMostNamespaces(t *testing.T) {
+	n := startNode(t, nil)
+	c := n.dial()
+	const most = 1000
+	prefix := strings.Repeat("n", maxTopicName-4)
+	var edits []edit
+	for i := range most {
+		for _, key := range []string{keyMsg, keyByte, keyPeriod, "subscription." + keyMsg, "subscription." + keyByte, "subscription." + keyPeriod} {
+			edits = append(edits, edit{0, fmt.Sprintf("namespace.%s%04d.%s", prefix, i, key), "86400"})
+		}
+	}
+	if codes := c.edit(1, false, incremental(typeBroker, "", edits...)); codes[0] != 0 {
+		t.Fatal(codes)
+	}
+	if codes := c.edit(1, false, incremental(typeBroker, "", edit{0, "namespace.more." + keyMsg, "1"})); codes[0] != 40 {
+		t.Errorf("one more: %v", codes)
+	}
+	n.restart()
+	if got := n.config().Dispatch.Namespaces; len(got) != most || got[most-1].Prefix != prefix+"0999" {
+		t.Errorf("%d namespaces after a restart", len(got))
+	}
+	n.dial().mustCreate("t")
+}
+
 // Who throttles hears of every change that concerns it, and of no other.
 func TestDispatchChanged(t *testing.T) {
 	n := startNode(t, nil)

@@ -15,6 +15,11 @@ func unknown(scope Scope, key string) error {
 	if scope == ScopeDefault {
 		scope = ScopeBroker
 	}
+	for _, kind := range []string{"share", "streams"} {
+		if scope == ScopeGroup && strings.HasPrefix(key, kind+".") {
+			return fmt.Errorf("unknown group setting %s: there are no %s groups", quote(key), kind)
+		}
+	}
 	if hint := elsewhere(scope, key); hint != "" {
 		return fmt.Errorf("%s is not a %s setting: %s", key, scope, hint)
 	}

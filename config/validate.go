@@ -11,6 +11,7 @@ import (
 // Bounds on what a stranger may send as a setting.
 const (
 	maxValueBytes  = 64 << 10 // bytes of one value: a list of throttled replicas of a few thousand partitions
+	maxShortBytes  = 128      // bytes of a number or a switch, blanks included; the longest double has some 25
 	maxQuotedBytes = 64       // bytes of a key or value repeated in a message
 	maxNearBytes   = 128      // bytes of a misspelt key for which the nearest known one is looked for; no key is half as long
 )
@@ -42,8 +43,8 @@ func find(scope Scope, key string) *row {
 
 // check parses a value and holds it against the limit.
 func (r *row) check(raw string) (value, error) {
-	if len(raw) > maxValueBytes {
-		return value{}, fmt.Errorf("setting %s: the value has %d bytes; at most %d are allowed", r.name, len(raw), maxValueBytes)
+	if most := r.kind.maxBytes(); len(raw) > most {
+		return value{}, fmt.Errorf("setting %s: the value has %d bytes; at most %d are allowed", r.name, len(raw), most)
 	}
 	v, err := r.kind.parse(raw)
 	if err == nil && r.norm != nil {
@@ -61,6 +62,14 @@ func (r *row) check(raw string) (value, error) {
 		wants += fmt.Sprintf(" that fits in %d bits", r.kind.bits())
 	}
 	return v, fmt.Errorf("setting %s cannot be %s: it must be %s", r.name, shown, wants)
+}
+
+// maxBytes is how long a value may be.
+func (k kind) maxBytes() int {
+	if k == kindString || k == kindList || k == kindPassword {
+		return maxValueBytes
+	}
+	return maxShortBytes
 }
 
 // Canonical gives the canonical name of a key or alias.

@@ -67,6 +67,8 @@ func TestValidate(t *testing.T) {
 		{T, "compression.type", long, "\"" + long[:maxQuotedBytes] + "\"..."},
 		{T, "compression.type", "x" + strings.Repeat("é", 100), "\"x" + strings.Repeat("é", maxQuotedBytes/2-1) + "\"..."},
 		{T, "leader.replication.throttled.replicas", strings.Repeat("0", maxValueBytes+1), "the value has 65537 bytes; at most 65536 are allowed"},
+		{T, "retention.ms", strings.Repeat(" ", maxShortBytes-1) + "1", ""},
+		{T, "retention.ms", strings.Repeat(" ", maxShortBytes) + "1", "the value has 129 bytes; at most 128 are allowed"},
 		{B, "log.retention.ms", "0", "of at least 1, or -1"},
 		{B, "log.retention.hours", "2147483648", "that fits in 32 bits"},
 		{B, "log.segment.bytes", "5", "of at least 1048576"},
@@ -89,6 +91,8 @@ func TestValidate(t *testing.T) {
 		{B, "", "1", "unknown broker setting \"\""},
 		{B, long, "1", "...; remove it"},
 		{ScopeGroup, "consumer.session.timeout", "1", "nearest known one is consumer.session.timeout.ms;"},
+		{ScopeGroup, "share.session.timeout.ms", "1", "\"share.session.timeout.ms\": there are no share groups"},
+		{ScopeGroup, "streams.num.standby.replicas", "1", "there are no streams groups"},
 		{Scope(0), "x", "1", "unknown unknown setting"},
 	} {
 		err := Validate(c.scope, c.key, c.value)
