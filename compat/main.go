@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"sluice/compat/checks"
 	franzgo "sluice/compat/franz-go"
@@ -28,36 +30,62 @@ type options struct {
 	filter string
 }
 
-// runner is one set of checks: its folder has its allow list and its findings. needs names programs; when one of them is
+// runner is one set of checks: its folder has its allow list and its findings. needs says what must be there; when something is
 // missing the runner is skipped, and the driver says how to get it.
 type runner struct {
+	name   string // the folder, unless several share it
 	folder string
+	allow  string // tests.allow unless said otherwise
 	needs  []need
+	beside bool // it has a broker of its own and mostly waits, so such runners run at the same time
 	run    func(ctx context.Context, o options, address string) ([]byte, error)
 }
 
-// need is a condition that a shell command tests, and the Debian package that fulfils it.
-type need struct{ test, debian string }
-
-var needKcat = need{"command -v kcat", "kcat"}
-
 func runners() []runner {
-	return []runner{
-		{"kcat", []need{needKcat}, script("bash", "kcat/check.sh")},
-		{"confluent-kafka-python", []need{{"/usr/bin/python3 -c 'import confluent_kafka'", "python3-confluent-kafka"}}, script("/usr/bin/python3", "confluent-kafka-python/check.py")},
-		{"franz-go", nil, library(franzgo.New)},
-		{"sarama", nil, library(sarama.New)},
-		{"kafka-go", nil, library(kafkago.New)},
-		{"realinput", []need{needKcat}, tool("realinput")},
-		{"kill9", nil, tool("kill9")},
+	list := []runner{
+		{folder: "kcat", needs: []need{needKcat}, run: script("bash", "kcat/check.sh")},
+		{folder: "confluent-kafka-python", needs: []need{needPython}, run: script("/usr/bin/python3", "confluent-kafka-python/check.py")},
+		{folder: "franz-go", run: library(franzgo.New)},
+		{folder: "sarama", run: library(sarama.New)},
+		{folder: "kafka-go", run: library(kafkago.New)},
+		{folder: "realinput", needs: []need{needKcat}, run: tool("realinput")},
+		{folder: "kill9", run: tool("kill9")},
+		groups("franz-go"),
+		groups("franz-go-consumer"),
+		groups("sarama"),
+		groups("kafka-go"),
+		groups("kcat", needKcat),
+		groups("confluent-kafka-python", needPython),
+		groups("kafkajs", needKafkajs),
+		groups("java", needJava),
+		groups("java-consumer", needJava),
 	}
+	for i := range list {
+		list[i].name = cmp.Or(list[i].name, list[i].folder)
+		list[i].allow = cmp.Or(list[i].allow, "tests.allow")
+	}
+	return list
+}
+
+// groups is the life of a consumer group with the members of one client. What kafka-go cannot do is not on its list.
+func groups(client string, needs ...need) runner {
+	r := runner{name: "groups/" + client, folder: "groups", needs: needs, beside: true, run: tool("groups", client)}
+	if client == "kafka-go" {
+		r.allow = "kafka-go.allow"
+	}
+	return r
+}
+
+// named tells whether somebody who names runners means this one.
+func (r runner) named(names []string) bool {
+	return len(names) == 0 || slices.Contains(names, r.name) || slices.Contains(names, r.folder)
 }
 
 func main() {
 	var o options
 	flag.StringVar(&o.binary, "bin", "../bin/sluice", "the broker `binary` under test")
 	flag.StringVar(&o.tools, "tools", "", "`directory` with the built programs of this module")
-	flag.BoolVar(&o.full, "full", false, "run realinput and kill9 in their full sizes (some minutes)")
+	flag.BoolVar(&o.full, "full", false, "run realinput, kill9 and groups in their full sizes (some minutes)")
 	flag.StringVar(&o.filter, "check", "", "run only the Go libraries' checks whose name contains this `text`; no allow list applies")
 	flag.Usage = func() {
 		fmt.Fprintln(os.Stderr, "usage: compat [flags] [RUNNER ...]")
@@ -85,13 +113,10 @@ func run(ctx context.Context, o options, names []string) (bool, error) {
 		return false, err
 	}
 	var total harness.Verdict
-	for _, r := range runners() {
-		if len(names) > 0 && !slices.Contains(names, r.folder) {
-			continue
-		}
-		v, err := judge(ctx, o, r, broker.Address)
+	for _, s := range start(ctx, o, names, broker.Address) {
+		v, err := judge(o, s)
 		if err != nil {
-			return false, fmt.Errorf("%s: %w", r.folder, err)
+			return false, fmt.Errorf("%s: %w", s.name, err)
 		}
 		total.Passed += v.Passed
 		total.Failed += v.Failed
@@ -108,19 +133,53 @@ func run(ctx context.Context, o options, names []string) (bool, error) {
 	return len(total.Broken) == 0, nil
 }
 
-// judge runs one runner and prints a line about it, and what is not as its allow list says.
-func judge(ctx context.Context, o options, r runner, address string) (harness.Verdict, error) {
-	mustPass, err := harness.ReadAllowList(filepath.Join(r.folder, "tests.allow"))
+// started is a runner on its way.
+type started struct {
+	runner
+	missing *need
+	output  func() ([]byte, error) // waits for its end
+}
+
+// start prepares the runners that are meant, in their order. A runner begins when its output is asked for; those that run beside each
+// other all begin with the first of them.
+func start(ctx context.Context, o options, names []string, address string) []started {
+	var all []started
+	var beside []func()
+	begin := sync.OnceFunc(func() {
+		for _, b := range beside {
+			go b()
+		}
+	})
+	for _, r := range runners() {
+		if !r.named(names) {
+			continue
+		}
+		s := started{runner: r, missing: r.missing()}
+		s.output = sync.OnceValues(func() ([]byte, error) { return r.run(ctx, o, address) })
+		if r.beside && s.missing == nil {
+			once := s.output
+			beside = append(beside, func() { once() })
+			s.output = func() ([]byte, error) {
+				begin()
+				return once()
+			}
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// judge waits for one runner and prints a line about it, and what is not as its allow list says.
+func judge(o options, r started) (harness.Verdict, error) {
+	mustPass, err := harness.ReadAllowList(filepath.Join(r.folder, r.allow))
 	if err != nil {
 		return harness.Verdict{}, err
 	}
-	for _, n := range r.needs {
-		if !fulfil(n) {
-			fmt.Printf("%-24s skipped: it needs the Debian package %s (apt-get install %s)\n", r.folder, n.debian, n.debian)
-			return harness.Verdict{Skipped: len(mustPass)}, nil
-		}
+	if r.missing != nil {
+		fmt.Printf("%-31s SKIPPED: it needs %s\n", r.name, r.missing.what)
+		return harness.Verdict{Skipped: len(mustPass)}, nil
 	}
-	output, err := r.run(ctx, o, address)
+	output, err := r.output()
 	if err != nil {
 		return harness.Verdict{}, err
 	}
@@ -132,7 +191,7 @@ func judge(ctx context.Context, o options, r runner, address string) (harness.Ve
 		mustPass = nil
 	}
 	v := harness.Judge(results, mustPass)
-	fmt.Printf("%-24s %d passed, %d failed, %d skipped\n", r.folder, v.Passed, v.Failed, v.Skipped)
+	fmt.Printf("%-31s %d passed, %d failed, %d skipped\n", r.name, v.Passed, v.Failed, v.Skipped)
 	for _, name := range v.Broken {
 		fmt.Printf("    must pass: %s\n", name)
 	}
@@ -142,19 +201,6 @@ func judge(ctx context.Context, o options, r runner, address string) (harness.Ve
 		}
 	}
 	return v, nil
-}
-
-// fulfil installs what is missing, where that is possible without asking: as root on a Debian system.
-func fulfil(n need) bool {
-	if exec.Command("sh", "-c", n.test).Run() == nil {
-		return true
-	}
-	if os.Geteuid() != 0 {
-		return false
-	}
-	fmt.Fprintf(os.Stderr, "installing %s\n", n.debian)
-	install := "timeout 120 apt-get update -qq && timeout 120 apt-get install -y -qq --no-install-recommends " + n.debian
-	return exec.Command("sh", "-c", install+" && "+n.test).Run() == nil
 }
 
 // script runs a script with the broker's address as its argument.
@@ -179,13 +225,13 @@ func library(connect func(address string) (checks.Client, error)) func(context.C
 }
 
 // tool runs a program of this module that starts a broker of its own.
-func tool(name string) func(context.Context, options, string) ([]byte, error) {
+func tool(name string, arguments ...string) func(context.Context, options, string) ([]byte, error) {
 	return func(ctx context.Context, o options, _ string) ([]byte, error) {
 		args := []string{"-bin", o.binary}
 		if !o.full {
 			args = append(args, "-short")
 		}
-		return output(exec.CommandContext(ctx, filepath.Join(o.tools, name), args...))
+		return output(exec.CommandContext(ctx, filepath.Join(o.tools, name), append(args, arguments...)...))
 	}
 }
 

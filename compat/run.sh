@@ -5,6 +5,6 @@ set -euo pipefail
 cd "$(dirname "$0")"
 tools=$(mktemp -d)
 trap 'rm -rf "$tools"' EXIT
-"${GO:-go}" test ./harness ./kill9 ./realinput
-"${GO:-go}" build -o "$tools/" . ./kill9 ./realinput
+"${GO:-go}" test ./groups ./harness ./kill9 ./realinput
+"${GO:-go}" build -o "$tools/" . ./groups ./kill9 ./realinput
 "$tools/compat" -tools "$tools" "$@"

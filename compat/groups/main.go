@@ -1,0 +1,114 @@
+// Command groups runs one life of a consumer group with the members of one client, each a process of its own: two share a topic, a third
+// comes, one is killed with SIGKILL, all leave, and one comes after them, while records are written. It starts a broker of its own.
+//
+// It prints one line for each step and promise: its name, a comma, PASS or FAIL. Reasons go to standard error.
+//
+//	groups [-bin BINARY] [-short] CLIENT
+//
+// A member of a Go library is this program itself: groups member LIBRARY ADDRESS GROUP TOPIC PROTOCOL.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	franzgo "sluice/compat/franz-go"
+	"sluice/compat/harness"
+	kafkago "sluice/compat/kafka-go"
+	"sluice/compat/member"
+	"sluice/compat/sarama"
+)
+
+// fullRounds is how many members are killed, one after the other, in the full run.
+const fullRounds = 6
+
+// brokerFlags give the consumer protocol, in which the broker says how long a session is, the times that the members of
+// the classic one ask for.
+var brokerFlags = []string{
+	"--set", "group.consumer.min.session.timeout.ms=6000", "--set", "group.consumer.session.timeout.ms=6000",
+	"--set", "group.consumer.min.heartbeat.interval.ms=500", "--set", "group.consumer.heartbeat.interval.ms=500",
+}
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == "member" {
+		if err := runMember(os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, "member:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	binary := flag.String("bin", "../bin/sluice", "the broker `binary` under test")
+	short := flag.Bool("short", false, "kill one member only")
+	flag.Parse()
+	rounds := fullRounds
+	if *short {
+		rounds = 1
+	}
+	if err := run(*binary, flag.Arg(0), rounds); err != nil {
+		fmt.Fprintln(os.Stderr, "groups:", err)
+		os.Exit(1)
+	}
+}
+
+var errFailed = errors.New("a step failed")
+
+func run(binary, name string, rounds int) error {
+	c, err := clientNamed(name)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "sluice-groups-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	broker, err := harness.Start(binary, dir, brokerFlags...)
+	if err != nil {
+		return err
+	}
+	defer broker.Kill()
+	s, err := newScenario(c, broker.Address, rounds)
+	if err != nil {
+		return err
+	}
+	failed := false
+	s.run(func(step string, err error) {
+		result := harness.Pass
+		if err != nil {
+			result, failed = harness.Fail, true
+			fmt.Fprintf(os.Stderr, "groups: %s: %s: %v\n", name, step, err)
+		}
+		fmt.Printf("%s,%s\n", step, result)
+	})
+	s.close()
+	if failed {
+		fmt.Fprintf(os.Stderr, "groups: %s: the steps took %s seconds\n%s%s\n", name, strings.Join(s.took, ", "), s.errors.String(), broker.LogTail())
+		return errFailed
+	}
+	return nil
+}
+
+// libraries are the members that this program can be.
+var libraries = map[string]member.Library{
+	"franz-go": franzgo.Member,
+	"kafka-go": kafkago.Member,
+	"sarama":   sarama.Member,
+}
+
+// runMember is a member until SIGTERM.
+func runMember(args []string) error {
+	if len(args) != 5 || libraries[args[0]] == nil {
+		return fmt.Errorf("bad arguments %q", args)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	return libraries[args[0]](ctx, &member.Job{
+		Address: args[1], Group: args[2], Topic: args[3], Consumer: args[4] == consumerProtocol, Out: os.Stdout,
+	})
+}
