@@ -60,7 +60,7 @@ func TestChangesWakeWhoWaits(t *testing.T) {
 		"shortened": {Topic: Policy{Messages: PerPeriod(10), Period: time.Second}},
 	} {
 		next.Mode = Precise
-		w := newWorld(t, Settings{Topic: Policy{Messages: PerPeriod(10), Period: time.Minute}, Mode: Precise})
+		w := newWorld(Settings{Topic: Policy{Messages: PerPeriod(10), Period: time.Minute}, Mode: Precise})
 		x := w.client(client{topic: w.th.Topic("t"), group: "g", wait: 30 * time.Second, most: 10})
 		w.at(after(5*time.Second), func() { w.th.Configure(next, w.now) })
 		w.run(5*time.Second + 1)
@@ -69,11 +69,11 @@ func TestChangesWakeWhoWaits(t *testing.T) {
 		}
 	}
 	// The topic's own policy does the same.
-	w := newWorld(t, Settings{Mode: Precise})
+	w := newWorld(Settings{Mode: Precise})
 	topic := w.th.Topic("t")
-	topic.Configure(Policies{Topic: Policy{Messages: PerPeriod(10), Period: time.Minute}})
+	topic.Configure(Policies{Topic: Policy{Messages: PerPeriod(10), Period: time.Minute}}, 0)
 	x := w.client(client{topic: topic, group: "g", wait: 30 * time.Second, most: 10})
-	w.at(after(5*time.Second), func() { topic.Configure(Policies{}) })
+	w.at(after(5*time.Second), func() { topic.Configure(Policies{}, w.now) })
 	w.run(5*time.Second + 1)
 	if n := x.total()[messages]; n != 20 {
 		t.Errorf("topic: %d messages, want 20", n)

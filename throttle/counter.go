@@ -51,9 +51,8 @@ func (c *Counter) readLocked(cr *crowd, cl *claim, v view, now Instant) (balance
 	if cl == nil || balance <= 0 {
 		return balance, readyAt
 	}
-	f := c.home.fairness()
-	if balance = cr.share(cl, v, now, f); balance <= 0 {
-		readyAt = v.begins() + f.hold(v.span.pace.period)
+	if balance, readyAt = cr.share(cl, v, now, c.home.fairness()); balance > 0 {
+		readyAt = now
 	}
 	return balance, readyAt
 }

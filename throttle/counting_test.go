@@ -47,7 +47,7 @@ func TestDeliveredByWindow(t *testing.T) {
 		{"a batch larger than ten windows' bytes", Precise, Policy{Bytes: PerPeriod(100_000)}, Cost{1, 1_000_000}, time.Second, repeat(60, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0)},
 		{"10,000 a minute", Precise, Policy{Messages: PerPeriod(10_000), Period: time.Minute}, Cost{1, 1}, time.Minute, repeat(5, 10_000)},
 	} {
-		w := newWorld(t, Settings{Topic: c.policy, Mode: c.mode})
+		w := newWorld(Settings{Topic: c.policy, Mode: c.mode})
 		x := w.client(client{topic: w.th.Topic("t"), group: "g", records: c.batch[messages], size: c.batch[bytes]})
 		w.run(time.Duration(len(c.want)) * c.period)
 		if got := x.windows(len(c.want), c.period); !slices.Equal(got, c.want) {
@@ -58,7 +58,7 @@ func TestDeliveredByWindow(t *testing.T) {
 
 // The first record of the second minute comes when that minute begins, and 30,000 are there a moment before the third ends.
 func TestWindowOpensExactly(t *testing.T) {
-	w := newWorld(t, Settings{Topic: Policy{Messages: PerPeriod(10_000), Period: time.Minute}, Mode: Precise})
+	w := newWorld(Settings{Topic: Policy{Messages: PerPeriod(10_000), Period: time.Minute}, Mode: Precise})
 	x := w.client(client{topic: w.th.Topic("t"), group: "g", wait: 5 * time.Second})
 	w.run(179_900 * time.Millisecond)
 	if n := x.total()[messages]; n != 30_000 {
@@ -130,7 +130,7 @@ func TestControlBatchesAreFree(t *testing.T) {
 
 // Who reads the same records again is charged again.
 func TestReadingAgainIsCharged(t *testing.T) {
-	w := newWorld(t, Settings{Topic: Policy{Messages: PerPeriod(10)}, Mode: Precise})
+	w := newWorld(Settings{Topic: Policy{Messages: PerPeriod(10)}, Mode: Precise})
 	topic := w.th.Topic("t")
 	first := int64(10)
 	x := w.client(client{topic: topic, group: "g", backlog: func() int64 { return first }})

@@ -18,7 +18,8 @@ type crowd struct {
 	gone    bool // replaced; look for the counter's crowd again
 	claims  map[claimant]*claim
 	active  queue[*claim] // all claims, the least served first
-	waiting queue[*claim] // those with watches
+	waiting queue[*claim] // those with watches that wait
+	present queue[*claim] // and those whose watches were fired in this window and have not looked yet
 	swept   Instant       // the window in which claims were last dropped
 	most    int64         // the highest service of a claim
 	largest int64         // the largest take
@@ -47,18 +48,21 @@ type claimant struct {
 
 // claim is a claimant's part in a crowd.
 type claim struct {
-	who              claimant
-	service          int64 // units it got, on a scale on which newcomers start even
-	until            Instant
-	first, last      *Watch // that wait, the longest waiting first
-	inActive, inWait int    // places in the queues
+	who         claimant
+	service     int64 // units it got, on a scale on which newcomers start even
+	until       Instant
+	first, last *Watch // that wait, the longest waiting first
+	invited     int    // watches that were fired and have not looked yet
+	invitedAt   Instant
+	places      [3]int // in active, waiting, present; -1: not there
 }
 
 func newCrowd(c *Counter) *crowd {
 	cr := &crowd{claims: map[claimant]*claim{}, typical: 1}
-	less := func(a, b *claim) bool { return a.service < b.service }
-	cr.active = queue[*claim]{less: less, place: func(c *claim) *int { return &c.inActive }}
-	cr.waiting = queue[*claim]{less: less, place: func(c *claim) *int { return &c.inWait }}
+	for i, q := range []*queue[*claim]{&cr.active, &cr.waiting, &cr.present} {
+		q.less = func(a, b *claim) bool { return a.service < b.service }
+		q.place = func(c *claim) *int { return &c.places[i] }
+	}
 	cr.timer = timer{counter: c, place: -1}
 	return cr
 }
@@ -71,7 +75,7 @@ func (cr *crowd) join(who claimant, now Instant) *claim {
 		cl = cr.claims[who]
 	}
 	if cl == nil {
-		cl = &claim{who: who, until: now, service: cr.most, inActive: -1, inWait: -1}
+		cl = &claim{who: who, until: now, service: cr.most, places: [3]int{-1, -1, -1}}
 		if len(cr.active.items) > 0 {
 			cl.service = cr.active.items[0].service
 		}
@@ -84,6 +88,7 @@ func (cr *crowd) join(who claimant, now Instant) *claim {
 func (cr *crowd) leave(cl *claim) {
 	if cl.first == nil {
 		cr.active.remove(cl)
+		cr.present.remove(cl)
 		delete(cr.claims, cl.who)
 	}
 }
@@ -109,26 +114,48 @@ func (cr *crowd) serve(cl *claim, n int64) {
 	if n > 0 {
 		cr.typical = max(1, (7*cr.typical+n)/8)
 	}
-	cr.active.put(cl)
-	if cr.waiting.has(cl) {
-		cr.waiting.put(cl)
+	for _, q := range []*queue[*claim]{&cr.active, &cr.waiting, &cr.present} {
+		if q.has(cl) {
+			q.put(cl)
+		}
 	}
 }
 
-// share is how many units a claim may take of a counter's balance.
-func (cr *crowd) share(cl *claim, v view, now Instant, f fairness) int64 {
-	balance := v.balance()
-	if now >= v.begins()+f.hold(v.span.pace.period) {
-		return balance
+// share is how many units a claim may take of a counter's balance, and when to look again if there are none. Those who are not there
+// count only in a young window. Of those who are the least served may always take something, so that nothing is left lying: whoever
+// waits while there is a balance will be invited when those who were invited have looked.
+func (cr *crowd) share(cl *claim, v view, now Instant, f fairness) (units int64, readyAt Instant) {
+	least, readyAt := cr.rival, v.begins()+f.hold(v.span.pace.period)
+	if now >= readyAt {
+		least, readyAt = cr.presentRival, v.ends()
 	}
-	other, ok := cr.active.firstBut(cl)
-	if !ok {
-		return balance
+	other := least(cl, v)
+	if other == nil {
+		return v.balance(), readyAt
 	}
-	units, n := v.span.pace.units, int64(len(cr.active.items))
-	behind := memory * (units + n*cr.largest)
-	cl.service = max(cl.service, cr.most-behind)
-	return min(balance, max(other.service, cr.most-behind)+max(1, units/n)-cl.service)
+	units = v.span.pace.units
+	floor := cr.most - memory*max(units, cr.largest)
+	cl.service = max(cl.service, floor)
+	share := max(1, units/int64(len(cr.active.items)))
+	return min(v.balance(), max(other.service, floor)+share-cl.service), readyAt
+}
+
+// rival is the least served other claim, nil without one.
+func (cr *crowd) rival(cl *claim, _ view) *claim {
+	other, _ := cr.active.firstBut(cl)
+	return other
+}
+
+// presentRival is the least served other claim of somebody who is there. Who did not follow an invitation of an earlier window is
+// not.
+func (cr *crowd) presentRival(cl *claim, v view) *claim {
+	for {
+		other, ok := cr.present.firstBut(cl)
+		if !ok || other.first != nil || other.invitedAt >= v.begins() {
+			return other
+		}
+		cr.present.remove(other)
+	}
 }
 
 // fairness is how long a window is young.

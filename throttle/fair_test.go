@@ -12,7 +12,7 @@ func within(got, want, off int64) bool { return got >= want-off && got <= want+o
 // Two clients share 10 a second. One asks again at once; the other needs 590 ms between its polls, and each poll waits 500 ms, so that its
 // poll ends just before a window begins, again and again. First come, first served would give it nothing.
 func TestSlowPollerGetsHalf(t *testing.T) {
-	w := newWorld(t, Settings{Topic: Policy{Messages: PerPeriod(10)}, Mode: Precise})
+	w := newWorld(Settings{Topic: Policy{Messages: PerPeriod(10)}, Mode: Precise})
 	topic := w.th.Topic("t")
 	fast := w.client(client{topic: topic, group: "fast"})
 	slow := w.client(client{topic: topic, group: "slow", gap: 590 * time.Millisecond})
@@ -25,7 +25,7 @@ func TestSlowPollerGetsHalf(t *testing.T) {
 
 // Fewer units in a window than those who want them.
 func TestFiveGroupsShareOneMessageASecond(t *testing.T) {
-	w := newWorld(t, Settings{Topic: Policy{Messages: PerPeriod(1)}, Mode: Precise})
+	w := newWorld(Settings{Topic: Policy{Messages: PerPeriod(1)}, Mode: Precise})
 	topic := w.th.Topic("t")
 	for _, gap := range []time.Duration{1, 100, 300, 590, 900} {
 		w.client(client{topic: topic, group: fmt.Sprint(gap), gap: gap * time.Millisecond})
@@ -46,7 +46,7 @@ func TestFiveGroupsShareOneMessageASecond(t *testing.T) {
 // All levels hold at once: broker 100, each partition 10, each subscription 4.
 func TestLevelsHoldAtOnce(t *testing.T) {
 	for groups, each := range map[int]int64{2: 240, 3: 200} {
-		w := newWorld(t, Settings{
+		w := newWorld(Settings{
 			Broker:       Policy{Messages: PerPeriod(100)},
 			Topic:        Policy{Messages: PerPeriod(10)},
 			Subscription: Policy{Messages: PerPeriod(4)},
@@ -90,7 +90,7 @@ func TestWhoShares(t *testing.T) {
 			{"t", []int32{0, 1, 2}, "a", 450}, {"u", []int32{0}, "b", 150}}},
 	} {
 		c.settings.Mode = Precise
-		w := newWorld(t, c.settings)
+		w := newWorld(c.settings)
 		topics := map[string]*Topic{"t": w.th.Topic("t"), "u": w.th.Topic("u")}
 		for _, r := range c.readers {
 			w.client(client{topic: topics[r.topic], partitions: r.partitions, group: r.group})
@@ -111,7 +111,7 @@ func TestWhoShares(t *testing.T) {
 
 // A claimant that is gone costs the others nothing, and one that comes gets its share at once.
 func TestClaimsComeAndGo(t *testing.T) {
-	w := newWorld(t, Settings{Topic: Policy{Messages: PerPeriod(10)}, Mode: Precise})
+	w := newWorld(Settings{Topic: Policy{Messages: PerPeriod(10)}, Mode: Precise})
 	topic := w.th.Topic("t")
 	there := true
 	a := w.client(client{topic: topic, group: "a"})

@@ -48,6 +48,15 @@ func (q *partition) path(p *Path, t *Throttle, r *resolved, l *limit, now Instan
 	}
 }
 
+func (q *partition) retune(r *resolved, now Instant) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.topic.retune(r.topic, now)
+	for _, s := range q.subscriptions {
+		s.bucket.retune(r.of(s.name), now)
+	}
+}
+
 // subscription is the state of a subscription, made if it has none.
 func (q *partition) subscription(name string, now Instant) *subscription {
 	i, ok := q.search(name)

@@ -43,10 +43,10 @@ func TestPrecedence(t *testing.T) {
 		// The limits were others before: what is set now must take the place of what is in force.
 		before, beforeOwn := all()
 		th.Configure(before, 0)
-		topic.Configure(beforeOwn)
+		topic.Configure(beforeOwn, 0)
 		topic.Path(0, "g", 0)
 		th.Configure(settings, 0)
-		topic.Configure(own)
+		topic.Configure(own, 0)
 
 		got := topic.Explain(0, "g", 0).Levels[SubscriptionLevel]
 		if got.Source != c.source || got.Counters[messages].Limit != c.limit {
@@ -76,7 +76,7 @@ func TestTheRecordWinsWhole(t *testing.T) {
 		Period:     3 * time.Second,
 	}, 0)
 	topic := th.Topic("a.b")
-	topic.Configure(Policies{Topic: msgs(7)})
+	topic.Configure(Policies{Topic: msgs(7)}, 0)
 	l := topic.Explain(0, "g", 0).Levels[TopicLevel]
 	if l.Counters[messages].Limit != 7 || l.Counters[bytes].Limit != Unlimited || l.Period != 3*time.Second {
 		t.Errorf("%+v: want 7 messages, bytes without limit, and the broker's period", l)

@@ -99,6 +99,8 @@ func (v view) balance() int64 { return v.floor + v.span.pace.units - v.used }
 // begins is when the window began.
 func (v view) begins() Instant { return v.span.start + Instant(v.window*v.span.pace.period) }
 
+func (v view) ends() Instant { return v.begins() + Instant(v.span.pace.period) }
+
 // readyAt is when the balance is above zero: now, or the start of the first window that the position leaves something of.
 func (v view) readyAt(now Instant) Instant {
 	if v.balance() > 0 {

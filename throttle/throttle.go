@@ -24,20 +24,25 @@ func New(arm func(at Instant)) *Throttle {
 	return t
 }
 
-// Configure puts all settings but the topics' own in force, and has every waiting request look again.
+// Configure puts all settings but the topics' own in force. When it returns the counters there are have their new pace, and every
+// waiting request has been told to look again.
 func (t *Throttle) Configure(s Settings, now Instant) {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	r := compile(s)
 	t.broker.follow(t, r.broker, 0, now)
 	r.brokerCounters = t.broker.counters
 	t.rules.Store(r)
-	t.mu.Unlock()
-	t.changed()
+	t.version.Add(1)
+	for x := range t.topics {
+		x.retune(now)
+	}
+	t.fireAll()
 }
 
-// changed comes after a change. A request that resolved its path before it, and begins to wait after it, sees the new version.
-func (t *Throttle) changed() {
-	t.version.Add(1)
+// fireAll comes after a change. A request that resolved its path before the version was raised, and begins to wait after this, sees the
+// new version.
+func (t *Throttle) fireAll() {
 	for _, c := range t.timers.all() {
 		c.fireAll()
 	}
@@ -79,6 +84,16 @@ func (b *bucket) follow(t *Throttle, l *limit, version uint64, now Instant) {
 			b.counters[u] = newCounter(t, p, b.shared, now)
 		default:
 			b.counters[u].set(p, now)
+		}
+	}
+}
+
+// retune changes the pace of the counters there are. Those that come or go wait until they are asked for, so that their windows do not all
+// begin at the moment of the change.
+func (b *bucket) retune(l *limit, now Instant) {
+	for u, c := range b.counters {
+		if c != nil && l.paces[u] != nil {
+			c.set(l.paces[u], now)
 		}
 	}
 }

@@ -40,14 +40,32 @@ func (x *Topic) Close() {
 	delete(x.home.topics, x)
 }
 
-// Configure sets the topic's own policies and has every waiting request look again.
-func (x *Topic) Configure(own Policies) {
+// Configure sets the topic's own policies, and does what Throttle.Configure does.
+func (x *Topic) Configure(own Policies, now Instant) {
 	x.mu.Lock()
 	same := x.own == own
 	x.own = own
 	x.mu.Unlock()
-	if !same {
-		x.home.changed()
+	if same {
+		return
+	}
+	x.home.version.Add(1)
+	x.retune(now)
+	x.home.fireAll()
+}
+
+// retune brings the counters of all partitions to the topic's limits. A debt is paid at the pace that was in force, window by window, so this
+// does not wait for the next fetch.
+func (x *Topic) retune(now Instant) {
+	list := x.partitions.Load()
+	if list == nil {
+		return
+	}
+	r := x.limits()
+	for _, q := range *list {
+		if q != nil {
+			q.retune(r, now)
+		}
 	}
 }
 

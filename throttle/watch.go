@@ -1,5 +1,7 @@
 package throttle
 
+import "math"
+
 // Waiter is told that a counter may have something for it. Fire must neither block nor call into this package.
 type Waiter interface{ Fire() }
 
@@ -50,6 +52,7 @@ func (w *Watch) On(r Refusal, to Waiter, now Instant) bool {
 		*w = Watch{counter: c, claim: cl, waiter: to, since: now, state: waiting}
 		cl.append(w)
 		cr.waiting.put(cl)
+		cr.present.put(cl)
 	}
 	c.home.timers.putSooner(&cr.timer, at)
 	if c.home.version.Load() != r.version { // after put: whoever changes limits now finds the watch
@@ -80,19 +83,27 @@ func (cr *crowd) answered(w *Watch) {
 	if w.state == fired {
 		w.state = idle
 		cr.woken = max(0, cr.woken-1)
+		w.claim.invited--
+		cr.settle(w.claim)
 	}
 }
 
 // drop takes a watch out of its claim's list.
 func (cr *crowd) drop(w *Watch) {
-	if w.state != waiting {
-		return
+	if w.state == waiting {
+		w.state = idle
+		w.claim.unlink(w)
+		cr.settle(w.claim)
 	}
-	w.state = idle
-	cl := w.claim
-	cl.unlink(w)
+}
+
+// settle takes a claim out of the queues that it no longer belongs to.
+func (cr *crowd) settle(cl *claim) {
 	if cl.first == nil {
 		cr.waiting.remove(cl)
+		if cl.invited == 0 {
+			cr.present.remove(cl)
+		}
 	}
 }
 
@@ -101,15 +112,16 @@ func (cr *crowd) drop(w *Watch) {
 func (c *Counter) open(cr *crowd, now Instant) {
 	v := c.look(now)
 	next := v.readyAt(now)
-	if b := v.balance(); b > 0 {
-		next = v.begins() + Instant(v.span.pace.period)
-		for left := b; left > 0 && len(cr.waiting.items) > 0; left -= cr.typical {
+	if left := v.balance(); left > 0 {
+		next = v.ends()
+		for left > 0 && len(cr.waiting.items) > 0 {
 			cl := cr.waiting.items[0]
-			if c.shared && cr.share(cl, v, now, c.home.fairness()) <= 0 {
-				next = v.begins() + c.home.fairness().hold(v.span.pace.period)
+			if n, at := cr.share(cl, v, now, c.home.fairness()); c.shared && n <= 0 {
+				next = at
 				break
 			}
-			cr.fire(cl.first)
+			cr.fire(cl.first, now)
+			left -= cr.typical
 		}
 	}
 	if len(cr.waiting.items) > 0 {
@@ -119,7 +131,10 @@ func (c *Counter) open(cr *crowd, now Instant) {
 	}
 }
 
-func (cr *crowd) fire(w *Watch) {
+func (cr *crowd) fire(w *Watch, now Instant) {
+	cl := w.claim
+	cl.invited++
+	cl.invitedAt = now
 	cr.drop(w)
 	w.state = fired
 	cr.woken++
@@ -139,7 +154,7 @@ func (c *Counter) fireAll() {
 	cr := c.lockCrowd()
 	defer cr.mu.Unlock()
 	for len(cr.waiting.items) > 0 {
-		cr.fire(cr.waiting.items[0].first)
+		cr.fire(cr.waiting.items[0].first, math.MinInt64) // none of them keeps others back
 	}
 }
 

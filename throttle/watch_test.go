@@ -14,7 +14,7 @@ func TestWaiterIsWokenWhenTheWindowOpens(t *testing.T) {
 	var armed Instant
 	th := New(func(at Instant) { armed = at })
 	topic := th.Topic("t")
-	topic.Configure(Policies{Topic: Policy{Messages: PerPeriod(10)}})
+	topic.Configure(Policies{Topic: Policy{Messages: PerPeriod(10)}}, 0)
 	path := topic.Path(0, "g", 0)
 	plan, _, ok := path.Plan(Cost{}, 0)
 	for ok && plan.Add(1, 100) {

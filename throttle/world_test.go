@@ -1,13 +1,12 @@
 package throttle
 
 import (
-	"testing"
+	"fmt"
 	"time"
 )
 
 // world is a broker of one throttle, with virtual time and clients that fetch as Kafka clients do.
 type world struct {
-	t       *testing.T
 	now     Instant
 	events  queue[*event]
 	serial  int
@@ -22,8 +21,8 @@ type event struct {
 	place  int
 }
 
-func newWorld(t *testing.T, s Settings) *world {
-	w := &world{t: t}
+func newWorld(s Settings) *world {
+	w := &world{}
 	w.events = queue[*event]{
 		less: func(a, b *event) bool {
 			return a.at < b.at || a.at == b.at && a.serial < b.serial
@@ -71,6 +70,8 @@ type client struct {
 	size       int64         // of each batch
 	most       int           // batches that fit into one answer for one partition
 	backlog    func() int64  // batches there are, beyond those it got; nil: without end
+	// sent tells whether what was reserved reached the client. One that tells false sees to the refund. nil: all does.
+	sent func(partition int32, batches int64, g *Grant) bool
 
 	watches []Watch
 	parked  bool
@@ -210,10 +211,14 @@ func (c *client) take() (took bool, refused []Refusal) {
 		if plan.cost == (Cost{}) {
 			continue
 		}
-		if _, r, ok = path.Reserve(plan, c.w.now); !ok {
-			c.w.t.Fatalf("nobody else was there, but %v refused what was planned", r.At)
+		grant, r, ok := path.Reserve(plan, c.w.now)
+		if !ok {
+			panic(fmt.Sprintf("nobody else was there, but %v refused what was planned", r.At))
 		}
 		took = true
+		if c.sent != nil && !c.sent(c.partitions[i], plan.cost[bytes]/c.size, &grant) {
+			continue
+		}
 		c.got = append(c.got, delivery{c.w.now, Cost{plan.cost[bytes] / c.size * c.records, plan.cost[bytes]}})
 	}
 	return took, refused
