@@ -74,6 +74,31 @@ var brokerRows = []*row{
 		doc:    "How closely produced batches are checked: strict reads every record, relaxed the batch header and checksum, and every record only where the broker must.",
 	},
 	{
+		name: "log.cleaner.enable", kind: kindBool, def: "true",
+		broker: boolean(func(b *Broker) *bool { return &b.Cleaner.Enable }),
+		doc:    "Whether partitions with the compact policy are compacted. The broker's own topics rely on it too.",
+	},
+	{
+		name: "log.cleaner.threads", kind: kindInt, def: "1", allow: between(0, 64), live: true,
+		broker: whole(func(b *Broker) *int { return &b.Cleaner.Threads }),
+		doc:    "How many partitions are compacted at a time.",
+	},
+	{
+		name: "log.cleaner.backoff.ms", kind: kindLong, def: "15000", allow: atLeast(0), live: true,
+		broker: millis(func(b *Broker) *time.Duration { return &b.Cleaner.Backoff }),
+		doc:    "How long compaction rests when there was nothing to do.",
+	},
+	{
+		name: "log.cleaner.dedupe.buffer.size", kind: kindLong, def: "134217728", allow: atLeast(mebibyte), live: true,
+		broker: whole(func(b *Broker) *int64 { return &b.Cleaner.DedupeBuffer }),
+		doc:    "The most memory that compaction takes for keys, all threads together: 24 bytes a key. A partition with more keys is compacted in several rounds.",
+	},
+	{
+		name: "log.cleaner.io.max.bytes.per.second", kind: kindDouble, def: "1.7976931348623157e+308", live: true,
+		broker: func(b *Broker, v value) { b.Cleaner.BytesPerSecond = v.number },
+		doc:    "The most bytes a second that compaction reads and writes together, all threads together.",
+	},
+	{
 		name: "log.retention.check.interval.ms", kind: kindLong, def: "300000", allow: atLeast(1),
 		broker: millis(func(b *Broker) *time.Duration { return &b.RetentionCheckInterval }),
 		doc:    "How often partitions are checked for segments to delete.",

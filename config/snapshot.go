@@ -31,6 +31,7 @@ type Broker struct {
 	ProducerExpiration       time.Duration
 	Groups                   Groups
 	Dispatch                 Dispatch
+	Cleaner                  Cleaner
 	Topic                    Topic // what a topic without settings of its own gets
 	Group                    Group // what a group without settings of its own gets
 
@@ -54,6 +55,15 @@ type Groups struct {
 // Migration tells which way the members of a group may take it: up to the new protocol, down to the classic one.
 type Migration struct{ Up, Down bool }
 
+// Cleaner is the part of a broker's settings that compaction goes by.
+type Cleaner struct {
+	Enable         bool
+	Threads        int
+	Backoff        time.Duration
+	DedupeBuffer   int64   // bytes, of all threads together
+	BytesPerSecond float64 // read and written, by all threads together
+}
+
 // Topic is the typed snapshot of a topic's settings. It does not change.
 type Topic struct {
 	CleanupCompact, CleanupDelete  bool   // neither: kept for ever
@@ -74,6 +84,10 @@ type Topic struct {
 	MinInsyncReplicas              int
 	FileDeleteDelay                time.Duration
 	Dispatch                       Policies
+	DeleteRetention                time.Duration
+	MinCompactionLag               time.Duration
+	MaxCompactionLag               time.Duration // 0: none
+	MinDirtyRatio                  float64
 }
 
 // Group is the typed snapshot of the settings of a consumer group of the new protocol (KIP-848). It does not change.

@@ -1,6 +1,9 @@
 package config
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // topicRows are the settings of a topic: all of Kafka 4.4's, then ours. With each stand the broker settings that it falls
 // back on.
@@ -49,6 +52,7 @@ var topicRows = []*row{
 	{
 		name: "delete.retention.ms", kind: kindLong, def: "86400000", allow: atLeast(0),
 		fallback: under("log.cleaner.delete.retention.ms"),
+		topic:    millis(func(t *Topic) *time.Duration { return &t.DeleteRetention }),
 		doc:      "How long a tombstone stays readable in a compacted topic after it was first cleaned.",
 	},
 	{
@@ -98,7 +102,12 @@ var topicRows = []*row{
 	{
 		name: "max.compaction.lag.ms", kind: kindLong, def: never, allow: atLeast(1),
 		fallback: under("log.cleaner.max.compaction.lag.ms"),
-		doc:      "The longest that a record of a compacted topic stays out of reach of the cleaner.",
+		topic: func(t *Topic, v value) {
+			if t.MaxCompactionLag = time.Duration(v.times(int64(time.Millisecond)).whole); t.MaxCompactionLag == math.MaxInt64 {
+				t.MaxCompactionLag = 0
+			}
+		},
+		doc: "The longest that a record of a compacted topic stays out of reach of the cleaner. Segments of the topic are closed at that age too.",
 	},
 	{
 		name: "max.decompressed.message.bytes", kind: kindInt, def: "2147483639", allow: between(1, 2147483639),
@@ -132,11 +141,13 @@ var topicRows = []*row{
 	{
 		name: "min.cleanable.dirty.ratio", kind: kindDouble, def: "0.5", allow: fraction(),
 		fallback: under("log.cleaner.min.cleanable.ratio"),
+		topic:    func(t *Topic, v value) { t.MinDirtyRatio = v.number },
 		doc:      "The share of a compacted log that must be uncleaned before it is worth cleaning.",
 	},
 	{
 		name: "min.compaction.lag.ms", kind: kindLong, def: "0", allow: atLeast(0),
 		fallback: under("log.cleaner.min.compaction.lag.ms"),
+		topic:    millis(func(t *Topic) *time.Duration { return &t.MinCompactionLag }),
 		doc:      "The shortest time that a record of a compacted topic is left alone. Not more than max.compaction.lag.ms.",
 	},
 	{
