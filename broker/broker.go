@@ -47,6 +47,7 @@ type Broker struct {
 	pids          pidAllocator
 	deletions     deletions
 	retention     retention
+	cleaner       *log.Cleaner // nil: log.cleaner.enable is false
 	metrics       *metrics
 	fetchSessions fetchSessions // fetch_session.go; the zero value is ready
 	ready         atomic.Bool   // between the end of Start and Close
@@ -72,6 +73,7 @@ func Start(o Options) (*Broker, error) {
 	if err := b.load(); err != nil {
 		return nil, errors.Join(fmt.Errorf("start broker: %w", err), b.Close(context.Background()))
 	}
+	b.startCleaner()
 	b.ready.Store(true)
 	b.retention.start(b)
 	return b, nil
@@ -140,7 +142,7 @@ func (b *Broker) load() error {
 
 // openCatalog opens the catalog's log and replays it.
 func (b *Broker) openCatalog() error {
-	l := b.dir.Log(catalogTopic, catalogTopicID, 0, log.DefaultConfig())
+	l := b.dir.Log(catalogTopic, catalogTopicID, 0, catalogConfig())
 	// The record that begins this run is stamped before its answer names the epoch; it must not carry an older one
 	// than what stands in the log already.
 	last, err := l.Epoch()
@@ -153,6 +155,16 @@ func (b *Broker) openCatalog() error {
 		return fmt.Errorf("open the catalog: %w", err)
 	}
 	return b.refused
+}
+
+// catalogSegmentBytes is small, so that the catalog is compacted often and its replay stays short: a start reads what is in force, and some of what was.
+const catalogSegmentBytes = 4 << 20
+
+// catalogConfig has the catalog's log compacted: its records say what is, by key.
+func catalogConfig() *log.Config {
+	c := log.DefaultConfig()
+	c.Compact, c.SegmentBytes = true, catalogSegmentBytes
+	return c
 }
 
 func (b *Broker) newCatalog() machine.Machine {
@@ -182,6 +194,7 @@ func (b *Broker) begin(meta metaProperties) error {
 func (b *Broker) Close(ctx context.Context) error {
 	b.ready.Store(false)
 	b.retention.close()
+	b.stopCleaner()
 	b.groups.close()
 	if b.catalog != nil {
 		b.catalog.Close()

@@ -38,7 +38,7 @@ func newMetrics(b *Broker) *metrics {
 	gauge := func(name, help string, value func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
 	}
-	m.registry.MustRegister(requests, m.errors, m.panics, m.groups, retentionMetrics{b},
+	m.registry.MustRegister(requests, m.errors, m.panics, m.groups, retentionMetrics{b}, cleanerMetrics{b},
 		gauge("sluice_topics", "Topics, without the catalog.", func() float64 { n, _ := b.countTopics(); return float64(n) }),
 		gauge("sluice_partitions", "Partitions of all topics.", func() float64 { _, n := b.countTopics(); return float64(n) }),
 		gauge("sluice_broker_epoch", "The leader epoch of every partition, raised by each start.", func() float64 { return float64(b.epoch) }),

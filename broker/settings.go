@@ -79,11 +79,15 @@ func (s *settings) logConfig(t *config.Topic, internal bool) *log.Config {
 	if err != nil || internal {
 		durability = log.Fsync // the safe one, should an unknown word ever come this far
 	}
+	age := t.SegmentAge
+	if t.CleanupCompact && t.MaxCompactionLag > 0 {
+		age = min(age, t.MaxCompactionLag) // else what is to be compacted would lie in the active segment (KIP-354)
+	}
 	return &log.Config{
 		Durability:         durability,
 		SyncInterval:       t.SyncInterval,
 		SegmentBytes:       t.SegmentBytes,
-		SegmentAge:         t.SegmentAge,
+		SegmentAge:         age,
 		IndexBytes:         t.SegmentIndexBytes,
 		IndexInterval:      t.IndexInterval,
 		LogAppendTime:      t.LogAppendTime,
@@ -92,6 +96,11 @@ func (s *settings) logConfig(t *config.Topic, internal bool) *log.Config {
 		RetentionMs:        t.RetentionMs,
 		RetentionBytes:     t.RetentionBytes,
 		FileDeleteDelay:    t.FileDeleteDelay,
+		Compact:            t.CleanupCompact,
+		DeleteRetention:    t.DeleteRetention,
+		MinCompactionLag:   t.MinCompactionLag,
+		MaxCompactionLag:   t.MaxCompactionLag,
+		MinDirtyRatio:      t.MinDirtyRatio,
 	}
 }
 

@@ -15,7 +15,7 @@ const maxOffset = math.MaxInt64
 
 // AppendOptions say what kind of append it is. The zero value is a client's Produce.
 type AppendOptions struct {
-	Internal bool // from the broker itself: no idempotence check, control batches allowed
+	Internal bool // from the broker itself: no idempotence check, control batches allowed, and a batch larger than a segment has one to itself
 }
 
 // Appended is the answer of stage one.
@@ -34,7 +34,7 @@ func (l *Log) Append(b kproto.Batch, o AppendOptions) (Appended, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	cfg := l.cfg.Load()
-	if int64(len(b)) > min(cfg.SegmentBytes, maxSegmentBytes) {
+	if len(b) > maxSegmentBytes || !o.Internal && int64(len(b)) > cfg.SegmentBytes {
 		return Appended{}, fmt.Errorf("%w: %d bytes", ErrTooLarge, len(b))
 	}
 	if err := l.appendable(); err != nil {

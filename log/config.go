@@ -44,6 +44,11 @@ type Config struct {
 	RetentionMs        int64         // retention.ms; below zero: no limit
 	RetentionBytes     int64         // retention.bytes; below zero: no limit
 	FileDeleteDelay    time.Duration // file.delete.delay.ms
+	Compact            bool          // cleanup.policy has compact: the next four count
+	DeleteRetention    time.Duration // delete.retention.ms
+	MinCompactionLag   time.Duration // min.compaction.lag.ms
+	MaxCompactionLag   time.Duration // max.compaction.lag.ms; 0: none
+	MinDirtyRatio      float64       // min.cleanable.dirty.ratio
 }
 
 // DefaultConfig has Kafka's defaults, with durability fsync and without deletion. Internal logs use it as it is.
@@ -55,6 +60,8 @@ func DefaultConfig() *Config {
 		IndexBytes:         10 << 20,
 		IndexInterval:      4096,
 		ProducerExpiration: 24 * time.Hour,
+		DeleteRetention:    24 * time.Hour,
+		MinDirtyRatio:      0.5,
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 
 // Errors of an append. The batch was not appended.
 var (
-	// ErrTooLarge: the batch is larger than a segment may be.
+	// ErrTooLarge: the batch is larger than segment.bytes, or one of the broker itself than a file may be.
 	ErrTooLarge = errors.New("batch is larger than segment.bytes")
 	// ErrOutOfOrderSequence: the batch does not follow the producer's last one (KIP-98).
 	ErrOutOfOrderSequence = errors.New("out of order sequence number")

@@ -22,6 +22,8 @@ const (
 	deletedSuffix  = ".deleted" // a deleted segment's file on its way out
 	deleteSuffix   = "-delete"  // a partition's directory on its way out
 	tempSuffix     = ".tmp"
+	cleanedSuffix  = ".log.cleaned" // a segment that compaction is writing
+	swapSuffix     = ".log.swap"    // one that is to replace others, whatever happens
 )
 
 // segmentName is Kafka's: the base offset in 20 digits.

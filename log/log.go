@@ -77,6 +77,9 @@ type Log struct {
 	slotIndex int  // -1: none yet
 	idle      *idleLook
 	recovery  int64
+
+	cleaned cleanPoint
+	cleaner cleanerHold
 }
 
 // visible is where consumers stop, as an offset and as a place.
@@ -308,6 +311,7 @@ func (l *Log) fire() {
 func (l *Log) delete() int {
 	l.mu.Lock()
 	l.state = stateDeleted
+	l.stopCleaning() // before the segments go from under it
 	waiters := l.takeWaiters(maxOffset)
 	l.dropSegments(l.segs)
 	l.segs, l.sealing, l.producers = nil, nil, nil

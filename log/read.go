@@ -41,7 +41,7 @@ type view struct {
 	damage  *damage
 }
 
-// Read finds whole batches from the batch that holds offset `from`, at most max bytes, below the offset `limit`
+// Read finds whole batches from the batch that holds offset `from`, or the next one if compaction took that, at most max bytes, below the offset `limit`
 // (usually Offsets.High). If whole is set the first batch is given even when it is larger than max. A range ends at a
 // segment's end. from == limit gives an empty range. Errors: ErrOffsetOutOfRange (below the start, above limit, or limit above the high watermark),
 // ErrStorage, ErrOffline, ErrDeleted, ErrDamaged.
@@ -103,8 +103,8 @@ func (l *Log) viewOf(s *segment, from, limit int64) (view, error) {
 	return v, nil
 }
 
-// segmentOf gives the segment whose batches may hold the offset: the last that begins at or below it, or the one after if it ends before (a gap
-// left by compaction).
+// segmentOf gives the segment that holds the offset: the last that begins at or below it, or the one after if it ends before. (Compaction leaves
+// the last batch of a segment, so that each ends where the next begins.)
 func (l *Log) segmentOf(offset int64) *segment {
 	i := sort.Search(len(l.segs), func(i int) bool { return l.segs[i].base > offset }) - 1
 	if i < 0 {
@@ -142,7 +142,7 @@ func (v *view) read(from, max int64, whole bool) (Range, error) {
 	return r, nil
 }
 
-// locate finds the batch that holds the offset. io.EOF: it ends above the limit.
+// locate finds the batch that holds the offset, or the next one after a gap. io.EOF: it ends above the limit.
 func (v *view) locate(from int64) (pos, size, next int64, err error) {
 	if v.from >= 0 {
 		return v.walkTo(from, v.from, nil)
@@ -163,8 +163,8 @@ func (v *view) locate(from int64) (pos, size, next int64, err error) {
 // errWrongIndex: the batch that an index entry names does not stand where it says. That costs a longer walk and nothing else.
 var errWrongIndex = errors.New("wrong index entry")
 
-// walkTo goes over the headers from the batch at a position, which is that of e if there is one, to the batch that holds the offset. No checksum
-// covers a batch's offset, so each must follow the one before.
+// walkTo goes over the headers from the batch at a position, which is that of e if there is one, to the batch that holds the offset or is the first
+// behind it. No checksum covers a batch's offset, so each must follow the one before.
 func (v *view) walkTo(from, at int64, e *offsetEntry) (pos, size, next int64, err error) {
 	w := newWalker(v.seg.file, at, v.end)
 	defer w.close()
@@ -183,7 +183,7 @@ func (v *view) walkTo(from, at int64, e *offsetEntry) (pos, size, next int64, er
 			return 0, 0, 0, &badBatch{v.end, fmt.Sprintf("the segment ends before offset %d", from)}
 		case err != nil:
 			return 0, 0, 0, err
-		case expected >= 0 && h.BaseOffset() != expected, h.BaseOffset() > from:
+		case expected >= 0 && !v.seg.follows(h, expected), h.BaseOffset() > from && h.BaseOffset() > v.seg.gaps:
 			return 0, 0, 0, &badBatch{pos, fmt.Sprintf("offset %d where %d was expected", h.BaseOffset(), max(expected, from))}
 		case h.LastOffset() < from:
 			expected = h.NextOffset()
@@ -249,7 +249,7 @@ func (v *view) explain(err error) error {
 	case err == nil || errors.Is(err, io.EOF):
 		return nil
 	case errors.As(err, &bad):
-		return fmt.Errorf("%w: %s %w", ErrDamaged, v.seg.file.Name(), bad)
+		return fmt.Errorf("%w: %s %w", ErrDamaged, v.seg.path(logSuffix), bad)
 	}
 	return err
 }

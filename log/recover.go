@@ -46,8 +46,14 @@ func (l *Log) openFiles() error {
 	index, sl, known := l.dir.slots.claim(l.id, l.partition)
 	if known {
 		l.slotIndex, l.start, l.recovery = index, sl.start, sl.recovery
+		if l.cleaned == 0 { // else an earlier try to open has gone on from there
+			l.cleaned = sl.cleaned
+		}
 	}
 	l.producers = producers{}
+	if err := l.finishSwaps(); err != nil {
+		return err
+	}
 	entries, err := l.list()
 	if err != nil {
 		return err
@@ -206,8 +212,13 @@ func (l *Log) checkIdentity(segments int) error {
 }
 
 func (l *Log) openSegments(bases []int64, sl slot, known bool) error {
+	if !known && len(bases) > 1 {
+		// Nobody knows whether the log was ever compacted. The last segment was not.
+		l.cleaned = missingBelow(bases[len(bases)-1])
+	}
 	for i, base := range bases {
 		s := newSegment(l.dir.fs, l.path(), base)
+		s.gaps = l.cleaned.gaps()
 		l.segs = append(l.segs, s)
 		if i+1 < len(bases) {
 			s.next = bases[i+1]
@@ -359,7 +370,7 @@ func (s *segment) walkTail(from int64) error {
 		}
 		s.next = h.NextOffset()
 		s.sinceIndex = pos + size - from
-		if h.MaxTimestamp() > s.maxTime {
+		if h.MaxTimestamp() > s.maxTime && h.Count() > 0 {
 			s.maxTime, s.maxTimeOffset = h.MaxTimestamp(), h.LastOffset()
 		}
 	}
@@ -512,7 +523,7 @@ func (r *recovery) scan(s *segment, limit int64) (*badBatch, error) {
 
 // check reads the whole batch.
 func (r *recovery) check(s *segment, h kproto.Batch, pos, n int64) error {
-	if h.BaseOffset() != r.expected {
+	if !s.follows(h, r.expected) {
 		return &badBatch{pos, fmt.Sprintf("offset %d where %d was expected", h.BaseOffset(), r.expected)}
 	}
 	// The CRC does not cover the epoch. The catalog's log is read before the broker knows its epoch.

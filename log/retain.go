@@ -260,7 +260,7 @@ func (l *Log) awaitSync(ctx context.Context) {
 // readers have had their time. Called with mu held.
 func (l *Log) letGo(why Cause) []string {
 	var gone []string
-	for len(l.segs) > 1 && l.segs[0].sealed && l.segs[1].base <= l.start {
+	for len(l.segs) > 1 && l.segs[0].sealed && !l.segs[0].busy && l.segs[1].base <= l.start {
 		s := l.segs[0]
 		names, err := l.condemn(s)
 		gone = append(gone, names...)

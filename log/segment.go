@@ -23,6 +23,8 @@ type segment struct {
 	next   int64    // offset after the last batch
 	synced int64    // bytes known to be durable
 	sealed bool     // indexes are in files; nothing is appended any more
+	gaps   int64    // offsets below may be missing: compaction took them. Set before the segment is shown.
+	busy   bool     // a swap is replacing its files: they are not to be removed meanwhile
 
 	offsets offsets
 	times   times
@@ -84,7 +86,7 @@ func (s *segment) rel(offset int64) uint32 {
 // note takes a batch that stands at pos into the indexes and the segment's figures.
 func (s *segment) note(h kproto.Batch, pos, size, interval int64) {
 	last := h.LastOffset()
-	if h.MaxTimestamp() > s.maxTime {
+	if h.MaxTimestamp() > s.maxTime && h.Count() > 0 { // a batch that compaction emptied has the time of no record
 		s.maxTime, s.maxTimeOffset = h.MaxTimestamp(), last
 	}
 	if pos == 0 {
@@ -98,6 +100,12 @@ func (s *segment) note(h kproto.Batch, pos, size, interval int64) {
 	s.sinceIndex += size
 	s.size = pos + size
 	s.next = last + 1
+}
+
+// follows tells whether a batch may come where the one before ended: at that offset or, where compaction has been, behind it.
+func (s *segment) follows(h kproto.Batch, expected int64) bool {
+	base := h.BaseOffset()
+	return base == expected || base > expected && base <= s.gaps
 }
 
 // noteTime adds a time index entry if the maximum has grown: timestamps in the index strictly increase.
@@ -220,6 +228,7 @@ func (s *segment) rebuild(interval int64) error {
 		return err
 	}
 	fresh := newSegment(s.fs, s.dir, s.base)
+	fresh.gaps = s.gaps
 	w := newWalker(s.file, 0, s.size)
 	defer w.close()
 	for {
@@ -227,7 +236,7 @@ func (s *segment) rebuild(interval int64) error {
 		if errors.Is(err, ErrStorage) {
 			return err
 		}
-		if err != nil || h.BaseOffset() != fresh.next {
+		if err != nil || !fresh.follows(h, fresh.next) {
 			break // the end, or damage: what lies before it can be found
 		}
 		fresh.note(h, pos, size, interval)

@@ -24,11 +24,12 @@ type slot struct {
 	recovery  int64  // base offset of the first segment that is not sealed and synced: recovery begins there
 	start     int64  // log start offset
 	epochs    uint32 // CRC-32C of the leader epoch checkpoint as last written, 0 before that: the file has Kafka's format, which has no checksum
+	cleaned   cleanPoint
 }
 
 // The durable-offsets file is an array of 64-byte slots, overwritten in place: a slot lies within one sector, so a power cut leaves the old or the new one.
 //
-//	CRC-32C of the rest (u32) | version 1 (u32) | topic id (16) | partition (i32) | CRC-32C of the epoch checkpoint (u32) | durable (i64) | recovery (i64) | start (i64) | zero (8)
+//	CRC-32C of the rest (u32) | version 1 (u32) | topic id (16) | partition (i32) | CRC-32C of the epoch checkpoint (u32) | durable (i64) | recovery (i64) | start (i64) | cleaned (i64)
 //
 // A slot that is all zeros is free.
 const (
@@ -50,6 +51,7 @@ func (s slot) encode() []byte {
 	binary.BigEndian.PutUint64(b[32:], uint64(s.durable))
 	binary.BigEndian.PutUint64(b[40:], uint64(s.recovery))
 	binary.BigEndian.PutUint64(b[48:], uint64(s.start))
+	binary.BigEndian.PutUint64(b[56:], uint64(s.cleaned))
 	binary.BigEndian.PutUint32(b, crc32.Checksum(b[4:], castagnoli))
 	return b
 }
@@ -64,6 +66,7 @@ func decodeSlot(b []byte) (s slot, ok bool) {
 	s.durable = int64(binary.BigEndian.Uint64(b[32:]))
 	s.recovery = int64(binary.BigEndian.Uint64(b[40:]))
 	s.start = int64(binary.BigEndian.Uint64(b[48:]))
+	s.cleaned = cleanPoint(binary.BigEndian.Uint64(b[56:]))
 	return s, true
 }
 

@@ -176,7 +176,7 @@ func (l *Log) noteSlot() {
 }
 
 func (l *Log) slot() slot {
-	return slot{id: l.id, partition: l.partition, durable: l.durable, recovery: l.recovery, start: max(l.start, l.nextStart), epochs: l.epochsSum}
+	return slot{id: l.id, partition: l.partition, durable: l.durable, recovery: l.recovery, start: max(l.start, l.nextStart), epochs: l.epochsSum, cleaned: l.cleaned}
 }
 
 // finishSealing writes the side files of rolled segments: only then does recovery begin after them. Nobody waits for it, and what fails is
@@ -426,6 +426,7 @@ func (l *Log) freshSegment() error {
 // the files: it may not where damage was found, which it must find again, nor where nobody looked after an unclean stop.
 func (l *Log) close(ctx context.Context) (clean bool, err error) {
 	l.mu.Lock()
+	l.stopCleaning()
 	l.stopTimer()
 	if l.state == stateOpen && (l.durable < l.end || len(l.sealing) > 0) {
 		l.scheduleSync(true)

@@ -175,6 +175,7 @@ type partVerifier struct {
 	entries []iofs.DirEntry
 
 	segs      []*segment
+	swapped   map[int64]bool // segments, by base, whose file still has the name of a swap
 	epochs    epochs
 	producers producers
 	buf       []byte
@@ -233,8 +234,11 @@ func (p *partVerifier) checkSegments() error {
 			p.segs = append(p.segs, newSegment(p.v.fs, p.dir, base))
 		}
 	}
+	if err := p.settleSwaps(); err != nil {
+		return err
+	}
 	for len(p.segs) > 1 && p.segs[1].base <= p.out.Start {
-		p.note(p.segs[0].path(logSuffix), -1, -1, "lies below the log start: a crash kept it from being removed")
+		p.note(p.name(p.segs[0]), -1, -1, "lies below the log start: a crash kept it from being removed")
 		p.segs = p.segs[1:]
 	}
 	p.out.Segments = len(p.segs)
@@ -246,18 +250,19 @@ func (p *partVerifier) checkSegments() error {
 	}
 	if first := p.segs[0]; first.base > p.out.Start {
 		if p.known && p.slot.durable > p.out.Start {
-			p.damage(first.path(logSuffix), -1, p.out.Start, "the log starts at offset %d, and the first segment begins at %d", p.out.Start, first.base)
+			p.damage(p.name(first), -1, p.out.Start, "the log starts at offset %d, and the first segment begins at %d", p.out.Start, first.base)
 		}
 		p.out.Start = first.base
 	}
 	p.out.End = p.segs[0].base
+	p.allowGaps()
 	for i, s := range p.segs {
 		next := int64(maxOffset)
 		if i+1 < len(p.segs) {
 			next = p.segs[i+1].base
 		}
 		if s.base != p.out.End {
-			p.suspect(s.path(logSuffix), 0, "the segment begins at offset %d, the one before ends at %d", s.base, p.out.End)
+			p.suspect(p.name(s), 0, "the segment begins at offset %d, the one before ends at %d", s.base, p.out.End)
 			p.out.End = s.base
 		}
 		if err := p.checkSegment(s, next); err != nil {
@@ -265,7 +270,7 @@ func (p *partVerifier) checkSegments() error {
 		}
 	}
 	if p.known && p.out.End < p.slot.durable {
-		p.damage(p.segs[len(p.segs)-1].path(logSuffix), -1, p.out.End, "the log ends at offset %d, and was durable up to %d", p.out.End, p.slot.durable)
+		p.damage(p.name(p.segs[len(p.segs)-1]), -1, p.out.End, "the log ends at offset %d, and was durable up to %d", p.out.End, p.slot.durable)
 	}
 	return nil
 }
@@ -281,7 +286,7 @@ func (p *partVerifier) suspect(file string, pos int64, format string, args ...an
 
 // checkSegment reads every batch, up to the first that is none.
 func (p *partVerifier) checkSegment(s *segment, next int64) error {
-	f, err := p.v.fs.OpenFile(s.path(logSuffix), os.O_RDONLY, 0)
+	f, err := p.v.fs.OpenFile(p.name(s), os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}
@@ -296,6 +301,9 @@ func (p *partVerifier) checkSegment(s *segment, next int64) error {
 		return err
 	}
 	s.noteTime()
+	if p.swapped[s.base] {
+		return nil // the indexes there are those of the segment that it replaces
+	}
 	return p.checkIndexes(s, next != maxOffset || p.v.report.Clean)
 }
 
@@ -315,13 +323,13 @@ func (p *partVerifier) walk(s *segment, size, next int64) error {
 		case err != nil && !isBad:
 			return err
 		case p.out.End >= next && (!p.known || s.base >= p.slot.recovery):
-			p.note(s.path(logSuffix), s.size, next, "%d bytes overlap the next segment: they were taken back after a failed sync", size-s.size)
+			p.note(p.name(s), s.size, next, "%d bytes overlap the next segment: they were taken back after a failed sync", size-s.size)
 			return nil
 		case isBad:
-			p.suspect(s.path(logSuffix), bad.pos, "%s", bad.reason)
+			p.suspect(p.name(s), bad.pos, "%s", bad.reason)
 			return nil
 		}
-		s.note(h, pos, n, 0)
+		s.note(h, pos, n, -1) // every batch into the indexes, the first one too
 		p.producers.note(h, 0, replayTime(h))
 		p.epochs.assign(h.LeaderEpoch(), h.BaseOffset())
 		p.out.End = h.NextOffset()
@@ -331,7 +339,7 @@ func (p *partVerifier) walk(s *segment, size, next int64) error {
 
 func (p *partVerifier) checkBatch(s *segment, h kproto.Batch, pos, n int64) error {
 	switch {
-	case h.BaseOffset() != p.out.End:
+	case !s.follows(h, p.out.End):
 		return &badBatch{pos, fmt.Sprintf("offset %d where %d was expected", h.BaseOffset(), p.out.End)}
 	case h.LeaderEpoch() < p.epochs.last():
 		return &badBatch{pos, fmt.Sprintf("leader epoch %d after %d", h.LeaderEpoch(), p.epochs.last())}
