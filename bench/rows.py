@@ -58,11 +58,15 @@ def number(*path):
     return value
 
 
+def cpu(result):
+    return result.get("server_user_s", 0) + result.get("server_sys_s", 0)
+
+
 def wire_cost(result):
     """CPU seconds per GB as received: the load generator counts bytes before compression."""
     batches = result["records"] / result["extra"]["records_per_batch"]
     gigabytes = batches * result["extra"]["wire_batch_bytes"] / 1e9
-    return (result.get("server_user_s", 0) + result.get("server_sys_s", 0)) / gigabytes
+    return cpu(result) / gigabytes
 
 
 def ack_or_sync(result):
@@ -127,7 +131,23 @@ def all_rows(seconds):
         ]),
         compressed("relaxed", timed),
         compressed("strict", timed),
+        groups("G1", 100, "classic", [Goal("<=", 150)], 3_100),
+        groups("G1", 1000, "classic", [], 3_100),
+        groups("G2", 100, "consumer", [], 500),
+        groups("G2", 1000, "consumer", [], 500),
     ]
+
+
+def groups(name, members, protocol, forms, changes):
+    """A group of so many members over as many partitions forms; then one leaves, then one joins: in ms until every partition has its one
+    owner. A classic member hears of a change with its next heartbeat, every 3 s with this client."""
+    load = ["-mode", "group", "-members", str(members), "-partitions", str(members), "-protocol", protocol, "-duration", "60s"]
+    return Row(name, same(load, "sluice", "before", "Kafka"), [
+        Measure(f"{members:,} members, {protocol}: form ms", number("extra", "form_ms"), forms, 0),
+        Measure("one leaves: ms", number("extra", "leave_one_ms"), [Goal("<=", changes)], 0),
+        Measure("one joins: ms", number("extra", "join_one_ms"), [Goal("<=", changes)], 0),
+        Measure("CPU-s of all that", cpu, []),
+    ])
 
 
 def startups(seconds, *servers):

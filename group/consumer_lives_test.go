@@ -1,13 +1,10 @@
 package group
 
 import (
-	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"reflect"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -17,8 +14,6 @@ import (
 	"sluice/kproto"
 )
 
-var modernSeed = flag.Uint64("modernlife", 0, "play only the random life of the consumer protocol of this number")
-
 const (
 	modernSession   = 10 * time.Second
 	modernRebalance = 20 * time.Second
@@ -27,36 +22,10 @@ const (
 // TestRandomLivesOfConsumers plays histories of a group of the consumer protocol: members that join, leave, go away and come back,
 // crash, are slow to give partitions back, lose answers and change their subscriptions; topics that come, grow and go; a log
 // whose appends are late or refused, and restarts. No partition may ever be owned by two, on the clients' side; a replay must
-// equal the machine; and in peace everybody gets what the target says.
-//
-// SLUICE_LIVES sets how many; -modernlife N plays the one that failed.
-func TestRandomLivesOfConsumers(t *testing.T) {
-	if *modernSeed != 0 {
-		playModernLife(t, *modernSeed)
-		return
-	}
-	lives := uint64(10_000)
-	if testing.Short() {
-		lives = 300
-	}
-	if text := os.Getenv("SLUICE_LIVES"); text != "" {
-		n, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lives = n
-	}
-	for seed := uint64(1); seed <= lives && !t.Failed(); seed++ {
-		playModernLife(t, seed)
-	}
-}
+// equal the machine, no commit may be lost, and in peace everybody gets what the target says.
+func TestRandomLivesOfConsumers(t *testing.T) { eachLife(t, 300, playModernLife) }
 
-func playModernLife(t *testing.T, seed uint64) {
-	defer func() {
-		if p := recover(); p != nil {
-			t.Fatalf("life %d: %v", seed, p)
-		}
-	}()
+func playModernLife(t testing.TB, seed uint64) {
 	l := newModernLife(t, seed)
 	for range 60 + l.rand.IntN(60) {
 		l.event()
@@ -69,11 +38,12 @@ type modernLife struct {
 	*rig
 	rand    *rand.Rand
 	clients []*modernClient
+	commits commitBook
 	seed    uint64
 }
 
-func newModernLife(t *testing.T, seed uint64) *modernLife {
-	l := &modernLife{rig: newRig(lifeTB{t}), rand: rand.New(rand.NewPCG(seed, 9)), seed: seed}
+func newModernLife(t testing.TB, seed uint64) *modernLife {
+	l := &modernLife{rig: newRig(t), rand: rand.New(rand.NewPCG(seed, 9)), seed: seed}
 	l.settings.ConsumerSessionTimeout = modernSession
 	l.settings.ConsumerHeartbeatInterval = 3 * time.Second
 	l.settings.MaxSize = 3 + l.rand.IntN(5)
@@ -111,8 +81,12 @@ func (l *modernLife) setTopics(t Topics) {
 func (l *modernLife) event() {
 	c := l.clients[l.rand.IntN(len(l.clients))]
 	switch n := l.rand.IntN(100); {
-	case n < 62:
+	case n < 54:
 		c.beat()
+	case n < 60:
+		c.commit()
+	case n < 62:
+		l.commits.fetch(l.t, l.rig, "g")
 	case n < 70:
 		l.advance(time.Duration(l.rand.IntN(4000)) * time.Millisecond)
 	case n < 72:
@@ -226,6 +200,7 @@ func (l *modernLife) peace() {
 		l.check()
 		l.advance(time.Second)
 	}
+	l.commits.fetch(l.t, l.rig, "g")
 	if len(l.waiting) > 0 {
 		l.t.Fatalf("%d requests were never answered", len(l.waiting))
 	}
@@ -405,6 +380,15 @@ func (c *modernClient) leave() {
 func (c *modernClient) crash() {
 	c.life++
 	c.there, c.epoch, c.owns, c.told = false, epochJoin, nil, nil
+}
+
+// commit is with the epoch that the client believes in, or as somebody who is no member.
+func (c *modernClient) commit() {
+	id, epoch := c.id, c.epoch
+	if c.l.rand.IntN(8) == 0 {
+		id, epoch = "", -1
+	}
+	c.l.commits.commit(c.l.rig, "g", int32(c.l.rand.IntN(lifePartitions)), id, epoch, nil)
 }
 
 func (c *modernClient) subscribe() {

@@ -27,22 +27,47 @@ func (m *Machine) upgrade(g *group) {
 	d.assigned = d.epoch
 	d.brought = map[topicPartition]string{}
 	for _, member := range g.members {
-		s, _ := decodeSubscription(member.protocols[0].metadata)
-		given := m.partitionsOf(decodeAssignment(member.assignment)).filter(func(p topicPartition) bool { return d.brought[p] == "" })
-		for _, p := range given {
-			d.brought[p] = member.id // a leader may have assigned it twice
-		}
-		c := &consumerMember{
-			id: member.id, instance: member.instance, client: member.client, rack: s.Rack, topics: orderedNames(s.Topics),
-			rebalance: member.rebalance, classic: &classicMember{member.session, member.protocols},
-			epoch: d.epoch, previous: d.epoch, given: given, target: given,
-		}
-		d.set(c)
+		d.set(m.upgraded(d, member))
+	}
+	for _, member := range g.members {
+		d.set(m.stillRevoking(d, member))
 	}
 	m.endClassic(g)
 	for _, c := range d.members() {
-		m.touchConsumer(g, c, false)
+		m.touchConsumer(g, c, true)
 	}
+}
+
+// upgraded gives the member that a classic one becomes, with what it was assigned.
+func (m *Machine) upgraded(d *consumerDraft, member *member) *consumerMember {
+	s, _ := decodeSubscription(member.protocols[0].metadata)
+	given := d.bring(member.id, m.partitionsOf(decodeAssignment(member.assignment)))
+	return &consumerMember{
+		id: member.id, instance: member.instance, client: member.client, rack: s.Rack, topics: orderedNames(s.Topics),
+		rebalance: member.rebalance, classic: &classicMember{member.session, member.protocols},
+		epoch: d.epoch, previous: d.epoch, given: given, target: given,
+	}
+}
+
+// stillRevoking gives the member with what it owned when it joined and was not assigned again: it may be busy with giving that back, as
+// cooperative members do before they join once more, and until then nobody else may have it.
+func (m *Machine) stillRevoking(d *consumerDraft, member *member) *consumerMember {
+	c := d.member(member.id)
+	s, _ := decodeSubscription(member.protocols[0].metadata)
+	if owned := d.bring(c.id, m.ownedByName(s)); len(owned) > 0 {
+		c = c.copy()
+		c.state, c.revoking = memberRevoking, owned
+	}
+	return c
+}
+
+// bring notes whose partitions are, and gives those of them that were not another's, or its own, before.
+func (d *consumerDraft) bring(id string, s partitionSet) partitionSet {
+	s = s.filter(func(p topicPartition) bool { return d.brought[p] == "" }) // a leader may have assigned it twice
+	for _, p := range s {
+		d.brought[p] = id
+	}
+	return s
 }
 
 // endClassic clears the classic part of a group, but for its record.

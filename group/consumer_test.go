@@ -191,30 +191,11 @@ func (c *consumer) heartbeat() {
 }
 
 func (c *consumer) commit() {
-	r := kmsg.NewPtrOffsetCommitRequest()
-	r.Version, r.Group = 9, c.group
-	r.MemberID, r.Generation, r.InstanceID = c.id, c.generation, c.instance
+	id, generation, instance := c.id, c.generation, c.instance
 	if c.l.rand.IntN(4) == 0 {
-		r.MemberID, r.Generation, r.InstanceID = "", -1, nil
+		id, generation, instance = "", -1, nil
 	}
-	c.l.counter++
-	p := kmsg.NewOffsetCommitRequestTopicPartition()
-	p.Partition, p.Offset = int32(c.l.rand.IntN(lifePartitions)), c.l.counter
-	t := kmsg.NewOffsetCommitRequestTopic()
-	t.Topic, t.Partitions = "t", append(t.Partitions, p)
-	r.Topics = append(r.Topics, t)
-	want := c.l.promise(c.group, p.Partition)
-	want.newest = max(want.newest, p.Offset)
-	lowered := want.lowered
-	c.l.do(Commit{r}, func(v any, err error) {
-		switch {
-		case err != nil:
-		case v.(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode != kproto.NoError:
-			want.refused[p.Offset] = true
-		case lowered == want.lowered:
-			want.floor = max(want.floor, p.Offset)
-		}
-	})
+	c.l.commits.commit(c.l.rig, c.group, int32(c.l.rand.IntN(lifePartitions)), id, generation, instance)
 }
 
 func (c *consumer) leave() {

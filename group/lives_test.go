@@ -1,17 +1,12 @@
 package group
 
 import (
-	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 )
-
-var lifeSeed = flag.Uint64("life", 0, "play only the random life of this number")
 
 const (
 	lifePartitions = 4
@@ -23,35 +18,9 @@ const (
 // TestRandomLives plays histories of groups with everything that may happen to them: members that join, leave, crash, fall
 // silent and come back, commits, a log whose appends are slow to become durable or refused, and restarts. After every step
 // the machine must be sound and a replay must equal it; at the end all is left in peace, and must become stable.
-//
-// SLUICE_LIVES sets how many; -life N plays the one that failed.
-func TestRandomLives(t *testing.T) {
-	if *lifeSeed != 0 {
-		playLife(t, *lifeSeed)
-		return
-	}
-	lives := uint64(10_000)
-	if testing.Short() {
-		lives = 500
-	}
-	if text := os.Getenv("SLUICE_LIVES"); text != "" {
-		n, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lives = n
-	}
-	for seed := uint64(1); seed <= lives && !t.Failed(); seed++ {
-		playLife(t, seed)
-	}
-}
+func TestRandomLives(t *testing.T) { eachLife(t, 500, playLife) }
 
-func playLife(t *testing.T, seed uint64) {
-	defer func() {
-		if p := recover(); p != nil {
-			t.Fatalf("life %d: %v", seed, p)
-		}
-	}()
+func playLife(t testing.TB, seed uint64) {
 	l := newLife(t, seed)
 	l.restless = true
 	for range 40 + l.rand.IntN(40) {
@@ -61,13 +30,6 @@ func playLife(t *testing.T, seed uint64) {
 	l.peace()
 }
 
-// lifeTB makes a failure name the life, and end it.
-type lifeTB struct{ testing.TB }
-
-func (l lifeTB) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
-func (l lifeTB) Fatal(args ...any)                 { panic(fmt.Sprint(args...)) }
-func (l lifeTB) Helper()                           {}
-
 // life is a machine, its clients, and what they were promised.
 type life struct {
 	*rig
@@ -76,10 +38,9 @@ type life struct {
 	settled   map[string]string // how each group was last settled
 	deletions map[string]int    // of groups
 	owners    map[ownedBy]string
-	commits   map[committed]*promise
+	commits   commitBook
 	restless  bool             // before peace
 	careless  map[string]int32 // the newest generation of a group whose leader forgot somebody
-	counter   int64            // of offsets: each commit is larger than all before it
 }
 
 // ownedBy is what has at most one owner.
@@ -90,28 +51,14 @@ type ownedBy struct {
 	partition  int32
 }
 
-type committed struct {
-	group     string
-	partition int32
-}
-
-// promise is what a fetch of an offset may find.
-type promise struct {
-	floor   int64 // the largest that was acknowledged, -1: none, or it may have been deleted
-	refused map[int64]bool
-	newest  int64 // the largest that was tried
-	lowered int   // how often it may have been deleted
-}
-
-func newLife(t *testing.T, seed uint64) *life {
+func newLife(t testing.TB, seed uint64) *life {
 	l := &life{
-		rig:       newRig(lifeTB{t}),
+		rig:       newRig(t),
 		rand:      rand.New(rand.NewPCG(seed, 848)),
 		settled:   map[string]string{},
 		careless:  map[string]int32{},
 		deletions: map[string]int{},
 		owners:    map[ownedBy]string{},
-		commits:   map[committed]*promise{},
 	}
 	l.settings.InitialRebalanceDelay = time.Duration(l.rand.IntN(2)) * 3 * time.Second
 	l.settings.Gather = time.Duration(seed%3) * time.Second
@@ -158,7 +105,7 @@ func (l *life) event() {
 	case n < 74:
 		c.commit()
 	case n < 78:
-		l.fetch(c.group)
+		l.commits.fetch(l.t, l.rig, c.group)
 	case n < 81:
 		c.joinWith(c.id)
 	case n < 83:
@@ -192,52 +139,18 @@ func (l *life) event() {
 func (l *life) administer(group string) {
 	switch l.rand.IntN(4) {
 	case 0:
-		l.lower()
+		l.commits.lower()
 		l.do(Delete{group}, func(any, error) {})
 	case 1:
-		l.lower()
+		l.commits.lower()
 		l.do(TopicDeleted{"t"}, func(any, error) {})
 	case 2:
-		l.lower()
+		l.commits.lower()
 		l.advance(8 * 24 * time.Hour)
 	case 3:
 		l.do(Describe{group}, func(any, error) {})
 		l.do(List{}, func(any, error) {})
 	}
-}
-
-// lower takes the promise back that the group's offsets are there.
-func (l *life) lower() {
-	for _, p := range l.commits {
-		p.floor = -1
-		p.lowered++
-	}
-}
-
-func (l *life) promise(group string, partition int32) *promise {
-	k := committed{group, partition}
-	if l.commits[k] == nil {
-		l.commits[k] = &promise{floor: -1, refused: map[int64]bool{}, newest: -1}
-	}
-	return l.commits[k]
-}
-
-func (l *life) fetch(group string) {
-	req := FetchOffsets{Group: group, Topics: []FetchOffsetsTopic{{Name: "t"}}}
-	for p := range int32(lifePartitions) {
-		req.Topics[0].Partitions = append(req.Topics[0].Partitions, p)
-	}
-	l.do(Fetch{req}, func(v any, err error) {
-		if err != nil {
-			return
-		}
-		for _, p := range v.(FetchedOffsets).Topics[0].Partitions {
-			want := l.promise(group, p.Partition)
-			if p.Offset > want.newest || p.Offset < want.floor || want.refused[p.Offset] {
-				l.t.Fatalf("fetched %d, and acknowledged was %d, tried up to %d", p.Offset, want.floor, want.newest)
-			}
-		}
-	})
 }
 
 // check is what must hold after any event.
@@ -336,7 +249,7 @@ func (l *life) peace() {
 	}
 	for _, c := range l.consumers {
 		l.checkPeace(c)
-		l.fetch(c.group)
+		l.commits.fetch(l.t, l.rig, c.group)
 	}
 	l.checkReplay(l.settled)
 }
