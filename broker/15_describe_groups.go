@@ -13,6 +13,7 @@ import (
 //
 //	v3  authorized operations, if asked for (KIP-430)
 //	v4  static members
+//	v5  also a tagged field of ours at members that are stalled (kproto.StalledTag)
 func (b *Broker) describeGroups(c *call, q *kmsg.DescribeGroupsRequest) {
 	resp := kmsg.NewPtrDescribeGroupsResponse()
 	resp.Groups = make([]kmsg.DescribeGroupsResponseGroup, len(q.Groups))
@@ -21,6 +22,9 @@ func (b *Broker) describeGroups(c *call, q *kmsg.DescribeGroupsRequest) {
 			g := kmsg.NewDescribeGroupsResponseGroup()
 			if err == nil {
 				g = v.(kmsg.DescribeGroupsResponseGroup)
+				for j := range g.Members {
+					b.tagStalled(q.Groups[i], g.Members[j].MemberID, &g.Members[j].UnknownTags)
+				}
 			}
 			g.Group = q.Groups[i]
 			if g.ErrorCode == kproto.GroupIDNotFound || err == nil && g.State == groupDead {

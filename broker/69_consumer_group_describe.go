@@ -7,7 +7,8 @@ import (
 	"sluice/internal/machine"
 )
 
-// consumerGroupDescribe answers ConsumerGroupDescribe, v0-1: the groups of the consumer protocol (KIP-848).
+// consumerGroupDescribe answers ConsumerGroupDescribe, v0-1: the groups of the consumer protocol (KIP-848). A tagged
+// field of ours marks members that are stalled (kproto.StalledTag).
 func (b *Broker) consumerGroupDescribe(c *call, q *kmsg.ConsumerGroupDescribeRequest) {
 	resp := kmsg.NewPtrConsumerGroupDescribeResponse()
 	resp.Groups = make([]kmsg.ConsumerGroupDescribeResponseGroup, len(q.Groups))
@@ -16,6 +17,9 @@ func (b *Broker) consumerGroupDescribe(c *call, q *kmsg.ConsumerGroupDescribeReq
 			g := kmsg.NewConsumerGroupDescribeResponseGroup()
 			if err == nil {
 				g = v.(kmsg.ConsumerGroupDescribeResponseGroup)
+				for j := range g.Members {
+					b.tagStalled(q.Groups[i], g.Members[j].MemberID, &g.Members[j].UnknownTags)
+				}
 			}
 			g.Group = q.Groups[i]
 			if err != nil {

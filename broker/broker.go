@@ -44,6 +44,7 @@ type Broker struct {
 	groups        *groups
 	groupConfigs  groupConfigs
 	resolver      *resolver
+	stalls        *stalls
 	pids          pidAllocator
 	deletions     deletions
 	retention     retention
@@ -104,6 +105,7 @@ func newBroker(o Options) (*Broker, error) {
 	b.resolver.unresolved = func() string { return b.config().UnresolvedSubscription }
 	b.resolver.topicOf = func(name string) *topic { return b.topics.byName(name) }
 	b.resolver.hint = func() *regexp.Regexp { return b.config().GroupOfClientID }
+	b.stalls = b.newStalls()
 	b.metrics = newMetrics(b)
 	b.resolver.counted = b.metrics.groups.resolved
 	return b, nil
@@ -137,6 +139,7 @@ func (b *Broker) load() error {
 		return err
 	}
 	b.groups.open()
+	b.stalls.start(b.logger)
 	return nil
 }
 
@@ -195,6 +198,7 @@ func (b *Broker) Close(ctx context.Context) error {
 	b.ready.Store(false)
 	b.retention.close()
 	b.stopCleaner()
+	b.stalls.stop()
 	b.groups.close()
 	if b.catalog != nil {
 		b.catalog.Close()

@@ -21,6 +21,7 @@ const (
 // answer implements parkable. The call ends with it.
 func (f *fetchCall) answer() {
 	f.choose()
+	f.noteRead()
 	a := fetchAnswer{fetchCall: f, w: wireWriter{b: server.GetBuffer(f.headerSize()), flex: f.flexible()}}
 	a.write()
 	req, reply := f.req, a.reply()
@@ -54,6 +55,15 @@ func (f *fetchCall) choose() {
 		p.send = p.cached.told(p)
 		if p.rng.Len > 0 {
 			x.moveToEnd(p.cached)
+		}
+	}
+}
+
+// noteRead tells the subscriptions what is read with this answer.
+func (f *fetchCall) noteRead() {
+	for i := range f.parts {
+		if p := &f.parts[i]; p.rng.Len > 0 && p.sub != nil {
+			p.sub.position.Store(p.rng.Next)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"sluice/group"
+	"sluice/internal/coord"
 	"sluice/internal/machine"
 )
 
@@ -89,27 +90,38 @@ const statsTimeout = time.Second
 
 // stats counts over all shards.
 func (g *groups) stats() group.Stats {
-	shards := g.running()
-	answers := make(chan group.Stats, len(shards)) // a place for each: late ones block nobody
+	sum := group.Stats{Groups: map[group.State]int{}}
+	viewAll(g.running(), (*group.Machine).Stats, func(one group.Stats) {
+		for state, n := range one.Groups {
+			sum.Groups[state] += n
+		}
+		sum.Members += one.Members
+		sum.Offsets += one.Offsets
+	})
+	return sum
+}
+
+// viewAll asks the machines of shards at once and takes their answers one after the other, of those that answer in time.
+func viewAll[T any](shards []*coord.Shard, ask func(*group.Machine) T, take func(T)) {
+	answers := make(chan *T, len(shards)) // a place for each: late ones block nobody
 	for _, s := range shards {
-		s.View(func(m machine.Machine) any { return m.(*group.Machine).Stats() }, func(v any, _ error) {
-			one, _ := v.(group.Stats)
-			answers <- one
+		s.View(func(m machine.Machine) any { return ask(m.(*group.Machine)) }, func(v any, _ error) {
+			if one, ok := v.(T); ok {
+				answers <- &one
+			} else {
+				answers <- nil
+			}
 		})
 	}
-	sum := group.Stats{Groups: map[group.State]int{}}
 	timeout := time.After(statsTimeout)
 	for range shards {
 		select {
 		case one := <-answers:
-			for state, n := range one.Groups {
-				sum.Groups[state] += n
+			if one != nil {
+				take(*one)
 			}
-			sum.Members += one.Members
-			sum.Offsets += one.Offsets
 		case <-timeout:
-			return sum
+			return
 		}
 	}
-	return sum
 }

@@ -63,13 +63,17 @@ type claim struct {
 
 // mark is what a group was seen to do on a partition. All of its claims there share it.
 type mark struct {
-	read   atomic.Int64 // stamp until which somebody read the partition for the group, or committed; 0: never
+	read   atomic.Int64 // stamp until which somebody read the partition for the group, or committed
 	offset atomic.Int64 // that the group was told or has committed last; -1: not known
+	// position is the offset of the group's last fetch; -1: not known.
+	position atomic.Int64
 }
 
 func newMark() *mark {
 	m := &mark{}
+	m.read.Store(int64(-never))
 	m.offset.Store(-1)
+	m.position.Store(-1)
 	return m
 }
 

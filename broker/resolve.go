@@ -33,15 +33,6 @@ const (
 	fallbackNone       = "none"
 )
 
-// candidate is a group that a subscription may belong to.
-type candidate struct {
-	group                string
-	host, rack, software string
-	since                stamp
-	past                 bool
-	*mark
-}
-
 // decide applies the rules. The lock is held, and it is the reader of the subscription's connection that runs; nothing changes.
 func (r *resolver) decide(s *subscription, now stamp) *resolution {
 	f := &r.found
@@ -69,13 +60,7 @@ func (r *resolver) byRules(s *subscription, f *found, now stamp) *resolution {
 	if own := r.owning(f.claims, func(c *claim) bool { return c.identity == s.conn.identity }); len(own) > 0 {
 		return r.among(s, s.present(own), byIdentity, now)
 	}
-	var own []candidate
-	for _, x := range slices.Backward(f.simple) {
-		if x.identity == s.conn.identity && x.host == s.conn.host {
-			own = append(own, candidate{group: x.group, host: x.host, mark: x.mark})
-		}
-	}
-	if len(own) > 0 {
+	if own := r.committing(f.simple, s.conn); len(own) > 0 {
 		res := r.among(s, own, bySimple, now)
 		res.method = bySimple
 		return res
@@ -104,24 +89,33 @@ func markIn(claims []claim, groupID string) *mark {
 	return nil
 }
 
-// owning gives the claims that pass, the newest first.
-func (r *resolver) owning(claims []claim, pass func(*claim) bool) (own []candidate) {
-	for i := range slices.Backward(claims) {
+// owning gives the claims that pass, the oldest first; they are good until the next look-up.
+func (r *resolver) owning(claims []claim, pass func(*claim) bool) []*claim {
+	r.own = r.own[:0]
+	for i := range claims {
 		if c := &claims[i]; pass(c) {
-			own = append(own, candidate{c.group, c.host, c.rack, c.software, c.since, !c.until.IsZero(), c.mark})
+			r.own = append(r.own, c)
 		}
 	}
-	return own
+	return r.own
+}
+
+// committing gives the groups without members that a connection's client commits for, as claims.
+func (r *resolver) committing(all []*simple, c *connState) []*claim {
+	r.own = r.own[:0]
+	for _, x := range all {
+		if x.identity == c.identity && x.host == c.host {
+			r.own = append(r.own, &claim{owner: &owner{group: x.group, host: x.host}, mark: x.mark})
+		}
+	}
+	return r.own
 }
 
 // present leaves those out that own the partition no more, if another does, unless the subscription was theirs: its reader may
 // read on for a moment.
-func (s *subscription) present(own []candidate) []candidate {
+func (s *subscription) present(own []*claim) []*claim {
 	mine := s.group()
-	if standing := keep(own, func(c *candidate) bool { return !c.past || c.group == mine }); len(standing) > 0 {
-		return standing
-	}
-	return own
+	return keep(own, func(c *claim) bool { return c.until.IsZero() || c.group == mine })
 }
 
 // group is whose the subscription was found to be; "" before, and when it is of none.
@@ -133,24 +127,23 @@ func (s *subscription) group() string {
 }
 
 // among picks one of the groups that a rule leaves.
-func (r *resolver) among(s *subscription, own []candidate, how method, now stamp) *resolution {
+func (r *resolver) among(s *subscription, own []*claim, how method, now stamp) *resolution {
 	if oneGroup(own) {
 		return own[0].is(how)
 	}
 	if old := s.result.Load(); old != nil && old.method == byTiebreak {
-		if i := slices.IndexFunc(own, func(c candidate) bool { return c.group == old.key.name }); i >= 0 {
+		if i := slices.IndexFunc(own, func(c *claim) bool { return c.group == old.key.name }); i >= 0 {
 			return own[i].is(byTiebreak)
 		}
 	}
-	for _, tie := range []func(*candidate) bool{
-		func(c *candidate) bool { return c.host == s.conn.host },
-		func(c *candidate) bool { return c.rack == s.conn.rack && c.rack != "" },
-		func(c *candidate) bool { return s.result.Load() == nil && c.offset.Load() == s.first && s.first >= 0 },
-		func(c *candidate) bool { return c.software == s.conn.software && c.software != "" },
+	isNew := s.result.Load() == nil
+	for _, tie := range []func(*claim) bool{
+		func(c *claim) bool { return c.host == s.conn.host },
+		func(c *claim) bool { return c.rack == s.conn.rack && c.rack != "" },
+		func(c *claim) bool { return isNew && s.first >= 0 && c.offset.Load() == s.first },
+		func(c *claim) bool { return c.software == s.conn.software && c.software != "" },
 	} {
-		if left := keep(own, tie); len(left) > 0 {
-			own = left
-		}
+		own = keep(own, tie)
 	}
 	if oneGroup(own) {
 		return own[0].is(byTiebreak)
@@ -158,21 +151,20 @@ func (r *resolver) among(s *subscription, own []candidate, how method, now stamp
 	return r.slot(s, own, now)
 }
 
-func (c *candidate) is(how method) *resolution {
+func (c *claim) is(how method) *resolution {
 	return &resolution{key: groupKey{true, c.group}, method: how, mark: c.mark}
 }
 
-func oneGroup(own []candidate) bool {
-	return !slices.ContainsFunc(own, func(c candidate) bool { return c.group != own[0].group })
+func oneGroup(own []*claim) bool {
+	return !slices.ContainsFunc(own, func(c *claim) bool { return c.group != own[0].group })
 }
 
-func keep(own []candidate, pass func(*candidate) bool) (left []candidate) {
-	for i := range own {
-		if pass(&own[i]) {
-			left = append(left, own[i])
-		}
+// keep takes out, in place, what does not pass; if nothing does, all stay.
+func keep(own []*claim, pass func(*claim) bool) []*claim {
+	if !slices.ContainsFunc(own, pass) {
+		return own
 	}
-	return left
+	return slices.DeleteFunc(own, func(c *claim) bool { return !pass(c) })
 }
 
 // fallback is the stand-in for a group that is not known.

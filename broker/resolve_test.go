@@ -148,7 +148,7 @@ func TestResolveRules(t *testing.T) {
 			},
 			conn: kgo1.with("", func(p *person) { p.software = "kgo 2" }), want: "g tiebreak",
 		},
-		"nothing tells": {prepare: func(s *scene) { s.joins("g", kgo1); s.joins("h", kgo1) }, conn: kgo1, want: "h slot"},
+		"nothing tells": {prepare: func(s *scene) { s.joins("g", kgo1); s.joins("h", kgo1) }, conn: kgo1, want: "g slot"},
 		"simple": {
 			prepare: func(s *scene) { s.simple("g", kgo1) }, conn: kgo1, want: "g simple",
 		},
@@ -158,8 +158,8 @@ func TestResolveRules(t *testing.T) {
 			prepare: func(s *scene) { s.simple("g", kgo1); s.now = s.now.Add(simpleTime) }, conn: kgo1, want: "client:User:ANONYMOUS/kgo fallback",
 		},
 		"simple, two": {
-			prepare: func(s *scene) { s.simple("g", kgo1); s.simple("h", kgo1) }, conn: kgo1, want: "g simple",
-			change: func(s *scene, _ *connState) { s.expect("another", s.fetches(s.connects(kgo1), 1), "h simple") },
+			prepare: func(s *scene) { s.simple("g", kgo1); s.simple("h", kgo1) }, conn: kgo1, want: "h simple",
+			change: func(s *scene, _ *connState) { s.expect("another", s.fetches(s.connects(kgo1), 1), "g simple") },
 		},
 		"a member before a simple group": {
 			prepare: func(s *scene) { s.simple("g", kgo1); s.joins("h", kgo1) }, conn: kgo1, want: "h identity",

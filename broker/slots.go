@@ -6,41 +6,42 @@ import "slices"
 // group has an allowance of its own, though perhaps under another one's name; that matters only where the groups' limits differ.
 
 // slot picks a group for a subscription. It keeps the one it has unless an older reader has the same and another group has
-// none; else it takes the newest group that has none. With more readers than groups, the rest share the slot that was given last.
-func (r *resolver) slot(s *subscription, own []candidate, now stamp) *resolution {
+// none; else it takes the oldest group that has none. With more readers than groups, the rest share the slot that was given last.
+func (r *resolver) slot(s *subscription, own []*claim, now stamp) *resolution {
 	all := r.readers[s.topicPartition]
-	mine := -1
-	free := -1
-	for i := range own {
-		holders := all[groupKey{true, own[i].group}]
-		if own[i].group == s.group() && mine < 0 {
-			mine = i
-			if !slices.ContainsFunc(holders, func(x *subscription) bool { return x.order < s.order && x.holds(&own[i], now) }) {
-				return s.slotted(own, i)
-			}
-			continue
-		}
-		if free < 0 && !slices.ContainsFunc(holders, func(x *subscription) bool { return x != s && x.holds(&own[i], now) }) {
-			free = i
-		}
+	mine := slices.IndexFunc(own, func(c *claim) bool { return c.group == s.group() })
+	if mine >= 0 && !all.hold(own[mine], now, func(x *subscription) bool { return x.order < s.order }) {
+		return s.slotted(own, mine)
 	}
+	if len(own) > maxMarked {
+		slices.Reverse(own) // of so many the newest is likely to be the one that has none, and found at once
+		mine = len(own) - 1 - mine
+	}
+	free := slices.IndexFunc(own, func(c *claim) bool {
+		return c.group != s.group() && !all.hold(c, now, func(x *subscription) bool { return x != s })
+	})
 	switch {
 	case free >= 0:
 		return s.slotted(own, free)
-	case mine >= 0:
+	case mine >= 0 && mine < len(own):
 		return s.slotted(own, mine)
 	}
 	return s.slotted(own, lastGiven(all, own))
 }
 
+// hold tells whether one of those that pass keeps others from a group.
+func (all readers) hold(c *claim, now stamp, pass func(*subscription) bool) bool {
+	return slices.ContainsFunc(all[groupKey{true, c.group}], func(x *subscription) bool { return pass(x) && x.holds(c, now) })
+}
+
 // holds tells whether a subscription keeps others from a group: it was read lately, and since the group's member there is the
 // one it is.
-func (s *subscription) holds(c *candidate, now stamp) bool {
+func (s *subscription) holds(c *claim, now stamp) bool {
 	read := stamp(s.fetched.Load())
 	return read >= c.since && now-read < stamp(drainTime)+stamp(s.conn.wait.Load())
 }
 
-func lastGiven(all readers, own []candidate) (last int) {
+func lastGiven(all readers, own []*claim) (last int) {
 	newest := uint64(0)
 	for i := range own {
 		for _, x := range all[groupKey{true, own[i].group}] {
@@ -52,7 +53,7 @@ func lastGiven(all readers, own []candidate) (last int) {
 	return last
 }
 
-func (s *subscription) slotted(own []candidate, i int) *resolution {
+func (s *subscription) slotted(own []*claim, i int) *resolution {
 	res := own[i].is(bySlot)
 	if old := s.result.Load(); old != nil && old.settled && old.key == res.key {
 		res.settled = true

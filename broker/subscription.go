@@ -65,7 +65,7 @@ type subscription struct {
 	again   stamp                      // when it may be looked up again; the reader's
 
 	fetched  atomic.Int64 // stamp of the last fetch
-	position atomic.Int64 // offset of the last fetch
+	position atomic.Int64 // offset up to which it was given records
 
 	labelled uint64 // order of its label; guarded by resolver.mu
 }
@@ -82,8 +82,8 @@ type resolution struct {
 	until   stamp  // it must be looked up again then
 }
 
-// never is later than any stamp.
-const never = stamp(1<<63 - 1)
+// never is later than any stamp, and -never earlier; they are far enough from the ends to be reckoned with.
+const never = stamp(1 << 62)
 
 // resolver says which group a Fetch belongs to: a Fetch does not. It joins what is known of the connection (conn_state.go)
 // to who owns the partition (owners.go) by the rules of resolve.go.
@@ -107,8 +107,9 @@ type resolver struct {
 	count   int // subscriptions
 	orders  uint64
 	labels  uint64
-	expired stamp // when idle ones were forgotten last
-	found   found // scratch
+	expired stamp    // when idle ones were forgotten last
+	found   found    // scratch
+	own     []*claim // scratch
 }
 
 // readers are the subscriptions of a partition, by whom they belong to.
@@ -131,16 +132,31 @@ func (r *resolver) subscription(known *subscription, c *connState, k topicPartit
 	if s == nil || s.transient || s.result.Load() == nil {
 		s = r.add(c, k, offset, now)
 	}
-	s.position.Store(offset)
-	s.fetched.Store(int64(now))
 	res := s.result.Load()
 	if res == nil || s.checked.Load() != r.owners.changes.Load() || s.epoch != c.epoch || now >= res.until {
 		res = r.check(s, now)
 	}
-	if res.mark != nil {
-		res.read.Store(int64(now) + c.wait.Load())
-	}
+	s.note(res, offset, now)
 	return s
+}
+
+// noteEvery is how old the time of the last fetch may be before it is noted anew: stores cost more than loads, and it
+// is needed to the second.
+const noteEvery = 10 * time.Millisecond
+
+// note says that the subscription is being read.
+func (s *subscription) note(res *resolution, offset int64, now stamp) {
+	moved, late := s.position.Load() != offset, now-stamp(s.fetched.Load()) > stamp(noteEvery)
+	if moved {
+		s.position.Store(offset)
+	}
+	if late {
+		s.fetched.Store(int64(now))
+	}
+	if m := res.mark; m != nil && (moved || late || m.position.Load() != offset) {
+		m.read.Store(int64(now) + s.conn.wait.Load())
+		m.position.Store(offset)
+	}
 }
 
 // key gives whose allowance the subscription draws on, and how that was found. rivals are the groups that it may be just as
@@ -172,7 +188,7 @@ func (r *resolver) add(c *connState, k topicPartition, offset int64, now stamp) 
 	s := &subscription{conn: c, topicPartition: k, first: offset, order: r.orders, epoch: c.epoch}
 	s.fetched.Store(int64(now))
 	s.position.Store(offset)
-	if r.count >= maxSubscriptions && now-r.expired > stamp(subscriptionIdle/10) {
+	if r.count >= maxSubscriptions {
 		r.expireLocked(now)
 	}
 	c.mu.Lock()
@@ -196,9 +212,10 @@ func (r *resolver) add(c *connState, k topicPartition, offset int64, now stamp) 
 	return s
 }
 
-// lookupPause is how long a look-up is good for, for each claim that it goes through, whatever changes meanwhile: a hundred times
-// what it takes. With thousands of groups on one partition each change in one of them would have all looked up again.
-const lookupPause = 500 * time.Microsecond
+// lookupPause is how long a look-up is good for, for each claim that it goes through, whatever changes meanwhile: more than
+// a hundred times what it takes. With thousands of groups on one partition each change in one of them would have all
+// looked up again.
+const lookupPause = time.Millisecond
 
 // check looks a subscription up again if something has changed that may matter to it.
 func (r *resolver) check(s *subscription, now stamp) *resolution {
@@ -298,8 +315,17 @@ func (r *resolver) closed(c *connState) {
 	}
 }
 
-// expireLocked forgets what was not read for long.
+// expire forgets, if it did not lately, what was not read for long.
+func (r *resolver) expire(now stamp) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.expireLocked(now)
+}
+
 func (r *resolver) expireLocked(now stamp) {
+	if now-r.expired < stamp(subscriptionIdle/10) {
+		return
+	}
 	r.expired = now
 	for c := range r.conns {
 		c.mu.Lock()

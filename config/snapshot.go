@@ -50,6 +50,9 @@ type Groups struct {
 	ConsumerMaxSize                      int      // members
 	ConsumerAssignors                    []string // uniform, range; the first is the default
 	Migration                            Migration
+	EvictStalled                         bool // members, instead of only reporting them
+	StalledCheckInterval                 time.Duration
+	LagMetricsPartitions                 int
 }
 
 // Migration tells which way the members of a group may take it: up to the new protocol, down to the classic one.

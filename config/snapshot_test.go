@@ -16,7 +16,7 @@ func samples(r *row) []string {
 		"true", "false", "0.25", "1", "2", "3", "4194304", "262144", "compact", "delete", "0:1", "range", "classic",
 		"gzip", "zstd", "CreateTime", "LogAppendTime", "os", "interval", "strict", "relaxed", "upgrade", "shared", "User:x", "disabled", "x", "y",
 		"6000", "46000", // within the bounds of groups
-		"shared", "app-(.*)",
+		"shared", "app-(.*)", "evict",
 	} {
 		if _, err := r.check(s); err == nil {
 			list = append(list, s)

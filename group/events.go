@@ -55,6 +55,12 @@ type (
 		Client      Client
 		NewMemberID string // for version 0, where the broker makes the id
 	}
+	// Evict ends a membership as the end of its session would, if the member is still in that epoch (Owner.Epoch) and could
+	// read: bool, whether it was.
+	Evict struct {
+		Group, MemberID string
+		Epoch           int32
+	}
 	// ConsumerDescribe: kmsg.ConsumerGroupDescribeResponseGroup.
 	ConsumerDescribe struct{ Group string }
 	// Topics replaces what the machine knows of the cluster's topics; sent when topics change (KIP-848 needs it). Answered with nil, if asked.

@@ -150,6 +150,8 @@ func (m *Machine) decide(ticket uint64, ev machine.Event) {
 		m.reply(ticket, m.deleteOffsets(ev.Req))
 	case ConsumerHeartbeat:
 		m.reply(ticket, m.consumerHeartbeat(ev))
+	case Evict:
+		m.reply(ticket, m.evict(ev))
 	case ConsumerDescribe:
 		m.reply(ticket, m.consumerDescribe(ev.Group))
 	case Topics:

@@ -39,6 +39,7 @@ type groupMember struct {
 	ClientID   string             `json:"client_id"`
 	Host       string             `json:"host"`
 	Assignment []memberAssignment `json:"assignment"`
+	Stalled    []stalledPartition `json:"stalled"`
 }
 
 // memberAssignment is what a member has of one topic.
@@ -70,6 +71,7 @@ func (c *groupDescribeCmd) Run(ctx context.Context, s *streams) error {
 		}
 		groups = append(groups, g)
 	}
+	addStalled(ctx, client, groups)
 	addLagTimes(ctx, client, groups)
 	return c.print(s.out, groups, func(w io.Writer) {
 		for i := range groups {
@@ -117,7 +119,7 @@ func describeConsumer(g kadm.DescribedConsumerGroup) groupDescription {
 		Coordinator: g.Coordinator.NodeID, Members: []groupMember{},
 	}
 	for _, m := range g.Members {
-		d.Members = append(d.Members, groupMember{m.MemberID, m.InstanceID, m.ClientID, m.ClientHost, assignmentOf(m.Assignment)})
+		d.Members = append(d.Members, groupMember{m.MemberID, m.InstanceID, m.ClientID, m.ClientHost, assignmentOf(m.Assignment), []stalledPartition{}})
 	}
 	return d
 }
@@ -134,7 +136,7 @@ func describeClassic(g kadm.DescribedGroup) groupDescription {
 				assigned.Add(t.Topic, t.Partitions...)
 			}
 		}
-		d.Members = append(d.Members, groupMember{m.MemberID, m.InstanceID, m.ClientID, m.ClientHost, assignmentOf(assigned)})
+		d.Members = append(d.Members, groupMember{m.MemberID, m.InstanceID, m.ClientID, m.ClientHost, assignmentOf(assigned), []stalledPartition{}})
 	}
 	return d
 }
@@ -160,6 +162,7 @@ func (g *groupDescription) table(w io.Writer) {
 	for _, o := range g.Offsets {
 		row(w, o.Topic, o.Partition, known(o.Current), known(o.End), known(o.Lag), o.lagSeconds(), known(o.Member))
 	}
+	g.stalledText(w)
 }
 
 // assignment prints partitions as --topic takes them: "orders:0,1 audit:0".
