@@ -23,6 +23,11 @@ var (
 		test:    "command -v node && test -d kafkajs/node_modules/kafkajs",
 		install: "cd kafkajs && timeout 120 npm ci --no-audit --no-fund --ignore-scripts",
 	}
+	needKafkaTools = need{
+		what:    "Java, Maven and its registry (compat/kafka-configs/prepare.sh)",
+		test:    "command -v java && test -e kafka-configs/lib/complete",
+		install: "kafka-configs/prepare.sh",
+	}
 	needJava = need{
 		what:    "a JDK, Maven and its registry (compat/java/prepare.sh)",
 		test:    "command -v java && test java/classes/Member.class -nt java/Member.java",
