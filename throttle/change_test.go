@@ -136,7 +136,7 @@ func TestTapeDoesNotEnd(t *testing.T) {
 		tape := newTestTape(units, time.Second)
 		units = min(units, maxUnits)
 		for _, d := range []time.Duration{0, time.Second, 3 * time.Second, time.Hour, 100 * 24 * time.Hour, 290 * 365 * 24 * time.Hour} {
-			if _, _, ok := tape.take(units+1, 0, after(d)); !ok {
+			if _, ok := tape.take(units+1, 0, after(d)); !ok {
 				t.Errorf("%d units: refused after %v", units, d)
 			}
 			v := tape.look(after(d))
@@ -151,7 +151,7 @@ func TestTapeDoesNotEnd(t *testing.T) {
 func TestDebtBound(t *testing.T) {
 	tape := &tape{}
 	tape.init(newPace(10, time.Second, 3), 0)
-	m, _, _ := tape.take(1000, 0, 0)
+	m, _ := tape.take(1000, 0, 0)
 	var got []int64
 	for i := range 6 {
 		got = append(got, tape.drain(after(time.Duration(i)*time.Second)))

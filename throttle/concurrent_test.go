@@ -60,7 +60,7 @@ func TestTapeUnderFire(t *testing.T) {
 			for range 20_000 {
 				now := Instant(clock.Add(r.Int64N(200)))
 				n := 1 + r.Int64N(biggest)
-				m, _, ok := tape.take(n, 0, now)
+				m, ok := tape.take(n, 0, now)
 				switch {
 				case !ok:
 					refused.Add(1)

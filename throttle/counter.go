@@ -73,8 +73,7 @@ func (c *Counter) claimOf(cr *crowd, who claimant, v view, now Instant) *claim {
 // take takes n units for a claimant if it may take more than before, see tape.take. more tells that it leaves data behind.
 func (c *Counter) take(who claimant, n, before int64, more bool, now Instant) (mark, bool) {
 	if !c.shared || c.crowd.Load() == nil {
-		m, _, ok := c.tape.take(n, before, now)
-		return m, ok
+		return c.tape.take(n, before, now)
 	}
 	cr := c.lockCrowd()
 	defer cr.mu.Unlock()
@@ -83,7 +82,7 @@ func (c *Counter) take(who claimant, n, before int64, more bool, now Instant) (m
 	if b, _ := c.readLocked(cr, cl, v, now); b <= before {
 		return mark{}, false
 	}
-	m, _, ok := c.tape.take(n, before, now)
+	m, ok := c.tape.take(n, before, now)
 	if !ok || cl == nil {
 		return m, ok
 	}

@@ -78,7 +78,7 @@ func (l *limit) state(level Level, counters [2]*Counter, now Instant) LevelState
 func (c *Counter) state(u Unit, now Instant) CounterState {
 	v := c.look(now)
 	p := v.span.pace
-	s := CounterState{Unit: u, Limit: p.units, Used: v.used - v.floor, Left: max(0, v.balance()), Owed: max(0, -v.balance())}
+	s := CounterState{Unit: u, Limit: p.units, Used: v.used() - v.floor, Left: max(0, v.balance()), Owed: max(0, -v.balance())}
 	s.NextWindow = time.Duration(v.begins() + Instant(p.period) - now)
 	s.OpensIn = time.Duration(v.readyAt(now) - now)
 	if c.crowd.Load() == nil {

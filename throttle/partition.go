@@ -126,7 +126,7 @@ func (b *bucket) idle(used, now Instant) bool {
 			continue
 		}
 		v := c.look(now)
-		if now-used < Instant(2*v.span.pace.period) || v.used > v.floor || c.waitedFor() {
+		if now-used < Instant(2*v.span.pace.period) || v.used() > v.floor || c.waitedFor() {
 			return false
 		}
 	}

@@ -29,6 +29,7 @@ func (t *tail) arrived(offset, end, threshold int64, now Instant) (caughtUp bool
 	case lag > slack:
 		t.caughtUp = false
 	}
+	t.end, t.at = end, now
 	return t.caughtUp
 }
 

@@ -85,16 +85,18 @@ func (t *tape) init(p *pace, now Instant) {
 	t.span.Store(&span{pace: p, start: now, since: math.MinInt64})
 }
 
-// view is one reading of a tape.
+// view is one reading of a tape. It has four words: larger structs do not stay in registers.
 type view struct {
 	span   *span
 	window int64
 	floor  int64
-	pos    int64 // as it is stored
-	used   int64 // the position, or floor if that is later
+	pos    int64
 }
 
-func (v view) balance() int64 { return v.floor + v.span.pace.units - v.used }
+// used is the position on the tape, or the floor if that is further.
+func (v view) used() int64 { return max(v.pos, v.floor) }
+
+func (v view) balance() int64 { return v.floor + v.span.pace.units - v.used() }
 
 // begins is when the window began.
 func (v view) begins() Instant { return v.span.start + Instant(v.window*v.span.pace.period) }
@@ -107,7 +109,7 @@ func (v view) readyAt(now Instant) Instant {
 		return now
 	}
 	p := v.span.pace
-	k := v.used / p.units
+	k := v.used() / p.units
 	if k > (math.MaxInt64-int64(v.span.start))/p.period {
 		return Never
 	}
@@ -129,8 +131,7 @@ func (t *tape) look(now Instant) view {
 		case k > s.pace.last:
 			t.lay(s.pace, now, s)
 		default:
-			floor := k * s.pace.units
-			return view{s, k, floor, pos, max(pos, floor)}
+			return view{s, k, k * s.pace.units, pos}
 		}
 	}
 }
@@ -143,31 +144,31 @@ func (t *tape) laid() {
 
 // take takes n units if the balance is above before, and else nothing. before is what of n is not its last part: a list
 // of batches may pass the line with its last one only.
-func (t *tape) take(n, before int64, now Instant) (mark, view, bool) {
+func (t *tape) take(n, before int64, now Instant) (mark, bool) {
 	for {
 		v := t.look(now)
 		if v.balance() <= before {
-			return mark{}, v, false
+			return mark{}, false
 		}
 		if n == 0 {
-			return mark{}, v, true
+			return mark{}, true
 		}
 		s := v.span
-		t.enter(v)
-		end := min(v.used+n, v.floor+s.pace.units+s.pace.debt)
+		if v.window > s.seen.Load() {
+			t.enter(v)
+		}
+		end := min(v.used()+n, v.floor+s.pace.units+s.pace.debt)
 		if s.pos.CompareAndSwap(v.pos, end) {
-			return mark{end, end - v.used}, v, true
+			return mark{end, end - v.used()}, true
 		}
 	}
 }
 
 // enter notes the window before something is taken in it, once a window.
 func (t *tape) enter(v view) {
-	if v.window > v.span.seen.Load() {
-		t.mu.Lock()
-		v.enterLocked()
-		t.mu.Unlock()
-	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	v.enterLocked()
 }
 
 func (v view) enterLocked() {
@@ -195,7 +196,7 @@ func (t *tape) refund(m mark, at, now Instant) (n int64, opened bool) {
 // opens tells whether giving back n units brings the balance above zero.
 func (v view) opens(n int64) bool {
 	after := v
-	after.used = max(v.pos-n, v.floor)
+	after.pos -= n
 	return v.balance() <= 0 && after.balance() > 0
 }
 
@@ -216,7 +217,6 @@ func (t *tape) refundLate(m mark, at Instant, v view) (n int64, opened bool) {
 	}
 	s.carried -= n
 	v.pos = s.pos.Add(-n) + n
-	v.used = max(v.pos, v.floor)
 	return n, v.opens(n)
 }
 

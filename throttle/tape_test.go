@@ -18,7 +18,7 @@ func newTestTape(units int64, period time.Duration) *tape {
 // drain takes single units until there are none, and tells how many it got.
 func (t *tape) drain(now Instant) (n int64) {
 	for {
-		if _, _, ok := t.take(1, 0, now); !ok {
+		if _, ok := t.take(1, 0, now); !ok {
 			return n
 		}
 		n++
@@ -39,7 +39,7 @@ func TestOverDeliveryIsPaidByLaterWindows(t *testing.T) {
 	} {
 		tape := newTestTape(10, time.Second)
 		if c.delivered > 0 {
-			if _, _, ok := tape.take(c.delivered, 0, 0); !ok {
+			if _, ok := tape.take(c.delivered, 0, 0); !ok {
 				t.Fatalf("%s: refused", c.name)
 			}
 		}

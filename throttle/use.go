@@ -33,7 +33,7 @@ func (u *Use) Move(to *Path, now Instant) {
 		n := c.refund(to.who, u.marks[i], u.at, now)
 		u.counters[i], u.marks[i] = nil, mark{}
 		if next != nil {
-			u.marks[i], _, _ = next.tape.take(n, -noLimit, now)
+			u.marks[i], _ = next.tape.take(n, -noLimit, now)
 			u.counters[i] = next
 		}
 	}

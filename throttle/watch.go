@@ -28,12 +28,15 @@ const (
 )
 
 // On waits for the counter that refused. It tells false, and does not wait, if the counter has something by now or limits have
-// changed: then ask for the path and plan again.
+// changed: then ask for the path and plan again. The zero Refusal is one that nothing ends.
 func (w *Watch) On(r Refusal, to Waiter, now Instant) bool {
 	if w.counter != nil && w.counter != r.counter {
 		w.Cancel(now)
 	}
 	c := r.counter
+	if c == nil {
+		return true
+	}
 	cr := c.lockCrowd()
 	defer cr.mu.Unlock()
 	cr.answered(w)

@@ -1,0 +1,106 @@
+package throttle
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// Counters that were not used for long are dropped, but no debt is forgotten, and nobody who waits.
+func TestSweep(t *testing.T) {
+	minute := after(time.Minute)
+	for _, c := range []struct {
+		name    string
+		batch   int64
+		sweep   Instant
+		waits   bool
+		dropped bool
+	}{
+		{"used lately", 10, minute - 1, false, false},
+		{"idle", 10, minute, false, true},
+		{"in debt", 1000, minute, false, false},
+		{"in debt no longer", 1000, 2 * minute, false, true},
+		{"waited for", 1000, 2 * minute, true, false},
+	} {
+		th := New(func(Instant) {})
+		th.Configure(Settings{Topic: msgs(10), Subscription: msgs(10), Mode: Precise}, 0)
+		topic := th.Topic("t")
+		reserve(t, topic, "g", 1, Cost{c.batch, 1}, 0)
+		if c.waits {
+			path := topic.Path(0, "g", 0)
+			_, refusal, _ := path.Plan(Cost{}, 0)
+			new(Watch).On(refusal, new(bell), 0)
+		}
+		th.Sweep(c.sweep)
+		if dropped := topic.find(0) == nil; dropped != c.dropped {
+			t.Errorf("%s: dropped %v", c.name, dropped)
+		}
+		before := left(topic, "g", c.sweep)
+		th.Configure(Settings{Topic: msgs(10), Subscription: msgs(10), Mode: Precise}, c.sweep)
+		if after := left(topic, "g", c.sweep); after != before || before > 10 {
+			t.Errorf("%s: %d left, then %d", c.name, before, after)
+		}
+	}
+}
+
+// A period longer than a minute keeps its counters longer: what was used of its window counts.
+func TestSweepKeepsLongWindows(t *testing.T) {
+	th := New(func(Instant) {})
+	th.Configure(Settings{Subscription: Policy{Messages: PerPeriod(10), Period: time.Hour}, Mode: Precise}, 0)
+	topic := th.Topic("t")
+	reserve(t, topic, "g", 1, Cost{10, 1}, 0)
+	for _, now := range []time.Duration{time.Minute, 59 * time.Minute} {
+		th.Sweep(after(now))
+		if n := left(topic, "g", after(now)); n != 0 {
+			t.Errorf("%d left after %v", n, now)
+		}
+	}
+}
+
+// Names are not without end: those beyond a thousand on one partition share one more bucket.
+func TestSubscriptionsAreBounded(t *testing.T) {
+	th := New(func(Instant) {})
+	th.Configure(Settings{Subscription: msgs(10), Mode: Precise}, 0)
+	topic := th.Topic("t")
+	for i := range maxSubscriptions {
+		reserve(t, topic, fmt.Sprint("client-", i), 1, Cost{1, 1}, 0)
+	}
+	reserve(t, topic, "one more", 1, Cost{4, 1}, 0)
+	reserve(t, topic, "and another", 1, Cost{6, 1}, 0)
+	if n := left(topic, "a third", 0); n != 0 {
+		t.Errorf("%d left of what those beyond the bound share", n)
+	}
+	if n := left(topic, "client-7", 0); n != 9 {
+		t.Errorf("%d left to one that is known", n)
+	}
+	if names := topic.Subscriptions(0); len(names) != maxSubscriptions+1 || names[0] != "others" {
+		t.Errorf("%d names, the first is %q", len(names), names[0])
+	}
+	th.Sweep(after(time.Hour))
+	if names := topic.Subscriptions(0); names != nil {
+		t.Errorf("%d are left after an hour", len(names))
+	}
+}
+
+func TestClaimsAreBounded(t *testing.T) {
+	c := newCounter(New(func(Instant) {}), newPace(10, time.Second, -1), true, 0)
+	cr := c.lockCrowd()
+	defer cr.mu.Unlock()
+	for i := range maxClaims + 10 {
+		cr.join(claimant{partition: int32(i)}, 0)
+	}
+	if len(cr.claims) != maxClaims+1 {
+		t.Errorf("%d claims", len(cr.claims))
+	}
+}
+
+func TestClosedTopicIsForgotten(t *testing.T) {
+	th := New(func(Instant) {})
+	th.Configure(Settings{Topic: msgs(10), Mode: Precise}, 0)
+	topic := th.Topic("t")
+	topic.Close()
+	if len(th.topics) != 0 {
+		t.Error("it is still there")
+	}
+	reserve(t, topic, "g", 1, Cost{1, 1}, 0) // a fetch that was under way
+}

@@ -1,0 +1,196 @@
+package throttle
+
+import (
+	"testing"
+	"time"
+)
+
+// reserve plans and takes n batches of the given cost for a group on partition 0, and stops the test if it cannot.
+func reserve(t *testing.T, topic *Topic, group string, n int, batch Cost, now Instant) Grant {
+	t.Helper()
+	path := topic.Path(0, group, now)
+	plan, refusal, ok := path.Plan(Cost{}, now)
+	if !ok {
+		t.Fatalf("refused by %v", refusal.At)
+	}
+	for range n {
+		plan.Add(batch[messages], batch[bytes])
+	}
+	plan.More = true
+	g, refusal, ok := path.Reserve(plan, now)
+	if !ok {
+		t.Fatalf("refused by %v", refusal.At)
+	}
+	return g
+}
+
+// left is what a group can take of the messages on partition 0.
+func left(topic *Topic, group string, now Instant) int64 {
+	path := topic.Path(0, group, now)
+	plan, _, ok := path.Plan(Cost{}, now)
+	if !ok {
+		return 0
+	}
+	return plan.left[messages]
+}
+
+// What becomes of a grant when the client's connection dies, early in the same window or later.
+func TestRefund(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		batch    int64
+		at       time.Duration // of the refund
+		between  int64         // that somebody else takes just before it, if he can
+		sameLeft int64         // at once after the refund
+		nextLeft int64         // in the window after that
+	}{
+		{"in the same window", 10, 500 * time.Millisecond, 0, 10, 10},
+		{"a debt in the same window", 1000, 500 * time.Millisecond, 0, 10, 10},
+		{"what has lapsed is not given back", 10, 1500 * time.Millisecond, 0, 10, 10},
+		{"nor to those who took since", 10, 1500 * time.Millisecond, 7, 3, 10},
+		{"a debt that still stands", 1000, 1500 * time.Millisecond, 0, 10, 10},
+		{"part of a debt, and others took since", 15, 1500 * time.Millisecond, 5, 5, 10},
+		{"others went into debt with it", 15, 1500 * time.Millisecond, 9, 1, 10},
+	} {
+		th := New(func(Instant) {})
+		th.Configure(Settings{Topic: msgs(10), Subscription: msgs(10), Broker: msgs(10), Mode: Precise}, 0)
+		topic := th.Topic("t")
+		g := reserve(t, topic, "g", 1, Cost{c.batch, 1}, 0)
+		now := Instant(c.at)
+		if c.between > 0 {
+			reserve(t, topic, "g", 1, Cost{c.between, 1}, now)
+		}
+		g.Refund(now)
+		if got := left(topic, "g", now); got != c.sameLeft {
+			t.Errorf("%s: %d left, want %d", c.name, got, c.sameLeft)
+		}
+		if got := left(topic, "g", now+Instant(time.Second)); got != c.nextLeft {
+			t.Errorf("%s: %d left in the next window, want %d", c.name, got, c.nextLeft)
+		}
+	}
+}
+
+// What one level refuses is given back to the others, and who waits for those is woken.
+func TestAllOrNothing(t *testing.T) {
+	th := New(func(Instant) {})
+	th.Configure(Settings{Broker: msgs(10), Subscription: msgs(4), Mode: Precise}, 0)
+	topic := th.Topic("t")
+	path := topic.Path(0, "g", 0)
+	plan, _, _ := path.Plan(Cost{}, 0)
+	for plan.Add(1, 1) {
+	}
+	reserve(t, topic, "g", 3, Cost{1, 1}, 0) // somebody else of the group is quicker
+	_, refusal, ok := path.Reserve(plan, 0)
+	if ok || refusal.At != (At{SubscriptionLevel, Messages}) || refusal.ReadyAt > 0 {
+		t.Errorf("refusal %+v, %v; want the subscription's messages, and to plan again at once", refusal, ok)
+	}
+	if n := left(topic, "other", 0); n != 4 {
+		t.Errorf("another group may take %d, want its 4", n)
+	}
+	if l := topic.Explain(0, "g", 0).Levels; l[BrokerLevel].Counters[messages].Used != 3 || l[SubscriptionLevel].Counters[messages].Used != 3 {
+		t.Errorf("%+v: want 3 used of both", l)
+	}
+}
+
+func TestRefundWakesWhoWaits(t *testing.T) {
+	for _, level := range []Settings{{Broker: msgs(5)}, {Topic: msgs(5)}, {Subscription: msgs(5)}} {
+		level.Mode = Precise
+		th := New(func(Instant) {})
+		th.Configure(level, 0)
+		topic := th.Topic("t")
+		g := reserve(t, topic, "g", 5, Cost{1, 1}, 0)
+		path := topic.Path(0, "g", 0)
+		_, refusal, _ := path.Plan(Cost{}, 0)
+		var w Watch
+		var b bell
+		if !w.On(refusal, &b, 0) {
+			t.Fatal("does not wait")
+		}
+		g.Refund(1)
+		if b != 1 {
+			t.Errorf("%v: fired %d times", refusal.At, b)
+		}
+		if n := left(topic, "g", 1); n != 5 {
+			t.Errorf("%v: %d left after the refund", refusal.At, n)
+		}
+		g.Refund(2) // a second refund of the same grant is nothing
+		if n := left(topic, "g", 2); n != 5 {
+			t.Errorf("%v: %d left after the second refund", refusal.At, n)
+		}
+	}
+}
+
+// Of several counters that have nothing the one that opens last is waited for: waking earlier would be in vain.
+func TestTheLastToOpenIsWaitedFor(t *testing.T) {
+	th := New(func(Instant) {})
+	th.Configure(Settings{Broker: msgs(5), Topic: Policy{Bytes: PerPeriod(10), Period: time.Minute}, Subscription: msgs(5), Mode: Precise}, 0)
+	topic := th.Topic("t")
+	reserve(t, topic, "g", 1, Cost{5, 35}, 0)
+	path := topic.Path(0, "g", 0)
+	_, refusal, ok := path.Plan(Cost{}, 0)
+	if ok || refusal.At != (At{TopicLevel, Bytes}) || refusal.ReadyAt != after(3*time.Minute) {
+		t.Errorf("refusal %+v, %v", refusal, ok)
+	}
+}
+
+// The plans of one fetch share the broker's counters; each begins with what those before it cost.
+func TestPlansOfOneFetchShareTheBroker(t *testing.T) {
+	th := New(func(Instant) {})
+	th.Configure(Settings{Broker: msgs(10), Mode: Precise}, 0)
+	topic := th.Topic("t")
+	var ahead Cost
+	var got []int64
+	for i := range int32(4) {
+		path := topic.Path(i, "g", 0)
+		plan, _, ok := path.Plan(ahead, 0)
+		if !ok {
+			got = append(got, 0)
+			continue
+		}
+		for n := 0; n < 4 && plan.Add(1, 1); n++ {
+		}
+		got = append(got, plan.Cost()[messages])
+		ahead = ahead.Plus(plan.Cost())
+	}
+	if want := [4]int64{4, 4, 2, 0}; [4]int64(got) != want {
+		t.Errorf("planned %v, want %v", got, want)
+	}
+}
+
+// A connection that turns out to belong to another group takes its use along.
+func TestUseMovesWithTheConnection(t *testing.T) {
+	for _, c := range []struct {
+		name             string
+		batch            int64
+		at               time.Duration // of the move
+		oldLeft, newLeft int64
+	}{
+		{"in the same window", 6, time.Second / 2, 10, 4},
+		{"what has lapsed stays", 6, 3 * time.Second / 2, 10, 10},
+		{"a debt moves", 100, time.Second / 2, 10, 0},
+		{"what is left of a debt moves", 26, 3 * time.Second / 2, 10, 0},
+		{"a debt that was paid does not", 26, 7 * time.Second / 2, 10, 10},
+	} {
+		th := New(func(Instant) {})
+		th.Configure(Settings{Subscription: msgs(10), Mode: Precise}, 0)
+		topic := th.Topic("t")
+		var use Use
+		for _, n := range []int64{1, c.batch - 1} {
+			g := reserve(t, topic, "client:kgo", 1, Cost{n, 1}, 0)
+			use.Add(&g)
+		}
+		now := Instant(c.at)
+		path := topic.Path(0, "g", now)
+		use.Move(&path, now)
+		use.Move(&path, now) // once
+		if o, n := left(topic, "client:kgo", now), left(topic, "g", now); o != c.oldLeft || n != c.newLeft {
+			t.Errorf("%s: %d left to the old and %d to the new, want %d and %d", c.name, o, n, c.oldLeft, c.newLeft)
+		}
+		// And back again.
+		path = topic.Path(0, "client:kgo", now)
+		use.Move(&path, now)
+		if o, n := left(topic, "client:kgo", now), left(topic, "g", now); o != c.newLeft || n != c.oldLeft {
+			t.Errorf("%s: after the way back %d are left to the old and %d to the new", c.name, o, n)
+		}
+	}
+}
