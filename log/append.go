@@ -103,11 +103,13 @@ func (l *Log) write(b kproto.Batch, cfg *Config, now time.Time, replyTime int64)
 	return nil
 }
 
-// writeAt writes whole batches only: what a failed write left behind is taken back before the next append, or the log is frozen.
+// writeAt writes whole batches only: what a failed write left behind is taken back before the next append.
 func (l *Log) writeAt(seg *segment, b []byte, pos int64) error {
 	if _, err := seg.file.WriteAt(b, pos); err != nil {
 		if terr := seg.file.Truncate(pos); terr != nil {
-			l.goOffline(fmt.Errorf("take back a partial write to %s: %w", seg.file.Name(), terr))
+			seg.torn = true
+			l.spoil(fmt.Errorf("take back a partial write to %s: %w", seg.file.Name(), terr))
+			l.warn("partial write not taken back yet", terr)
 		}
 		return storageError("append to "+seg.file.Name(), err)
 	}

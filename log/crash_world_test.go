@@ -25,6 +25,7 @@ type world struct {
 	proc  *crashtest.Process
 	dir   *Dir
 	epoch int32
+	gap   time.Duration // between tries to bring a log back
 
 	mu     sync.Mutex // guards the books: all below and the parts
 	parts  []*part
@@ -69,7 +70,7 @@ type try struct {
 type sight struct{ base, id int64 }
 
 func newWorld(t testing.TB) *world {
-	w := &world{t: t, mem: vfs.NewMem(), in: &vfs.Injector{}}
+	w := &world{t: t, mem: vfs.NewMem(), in: &vfs.Injector{}, gap: retryGap}
 	return w
 }
 
@@ -92,6 +93,7 @@ func (w *world) tryBoot() error {
 		return err
 	}
 	d.SetEpoch(w.epoch)
+	d.retryGap, d.slots.gap = w.gap, w.gap
 	w.mu.Lock()
 	w.dir = d
 	live := w.live()
@@ -126,6 +128,7 @@ func abandon(d *Dir) {
 	d.reaper.stop()
 	d.slots.mu.Lock()
 	defer d.slots.mu.Unlock()
+	d.slots.closed = true
 	if d.slots.kick != nil {
 		d.slots.kick.Stop()
 	}

@@ -44,6 +44,7 @@ type Dir struct {
 	syncer    *syncer
 	reaper    *reaper
 	deleted   deletions
+	retryGap  time.Duration
 	dying     sync.Map    // paths of partition directories that Delete is about to rename
 	unsettled atomic.Bool // a deleted partition's directory was renamed, and that may not be durable
 
@@ -68,7 +69,7 @@ func Open(path string, o Options) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock data directory %s: %w", path, err)
 	}
-	d := &Dir{path: path, fs: o.FS, logger: o.Logger, lock: lock, logs: map[string]*Log{}}
+	d := &Dir{path: path, fs: o.FS, logger: o.Logger, lock: lock, logs: map[string]*Log{}, retryGap: retryGap}
 	d.syncer = newSyncer(cmp.Or(o.Syncers, defaultSyncers))
 	d.reaper = &reaper{fs: o.FS, logger: o.Logger}
 	if err := d.open(made); err != nil {

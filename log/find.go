@@ -30,7 +30,7 @@ func (l *Log) FindTime(ms int64, limit int64) (Position, error) {
 			return p, v.explain(err)
 		}
 	}
-	return nowhere, l.lost(limit)
+	return nowhere, l.lostBelow(limit)
 }
 
 // MaxTime gives the record with the largest timestamp below limit, the first of equals (KIP-734), or a Position with Offset -1.
@@ -50,11 +50,11 @@ func (l *Log) MaxTime(limit int64) (Position, error) {
 			best = p
 		}
 	}
-	return best, l.lost(limit)
+	return best, l.lostBelow(limit)
 }
 
-// lost is why a search below limit that found nothing proves nothing.
-func (l *Log) lost(limit int64) error {
+// lostBelow is why a search below limit that found nothing proves nothing.
+func (l *Log) lostBelow(limit int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.damage != nil && l.damage.offset < limit {

@@ -21,6 +21,7 @@ var ReservedID = kproto.TopicID{15: 1}
 //	idle     untouched since start; the first call opens it (-> open, or offline if the files are not what they should be)
 //	open     served
 //	cut      a sync failed and the unsynced tail could not be taken back yet; what is durable is read, appends get ErrStorage and may try again (-> open)
+//	frozen   a sync failed after its records were shown; they are read on, appends get ErrStorage until the log was read anew from the disk (-> open, or offline if some are lost)
 //	offline  ErrOffline until the next start
 //	deleted  ErrDeleted
 type state uint8
@@ -29,6 +30,7 @@ const (
 	stateIdle state = iota
 	stateOpen
 	stateCut
+	stateFrozen
 	stateOffline
 	stateDeleted
 )
@@ -43,8 +45,9 @@ type Log struct {
 
 	mu      sync.Mutex // guards all below
 	state   state
-	offline error // why, in stateOffline and stateCut
+	offline error // why, in stateOffline, stateCut and stateFrozen
 	retry   time.Time
+	failed  bool // opening it failed: a sync may have, and must not be trusted the next time
 
 	segs      []*segment // by base; the last one is appended to; empty until the first append
 	sealing   []sealing  // rolled, indexes not yet in files
@@ -136,6 +139,8 @@ func (l *Log) ready() error {
 		return l.open()
 	case stateCut:
 		return l.retryCut()
+	case stateFrozen:
+		return l.reopen()
 	case stateDeleted:
 		return ErrDeleted
 	}
@@ -145,10 +150,10 @@ func (l *Log) ready() error {
 	return fmt.Errorf("%s-%d: %w: %w", l.topic, l.partition, ErrOffline, l.offline)
 }
 
-// readable is ready for those who read: while an unsynced tail waits to be taken back, what is durable stands as before, and only appends
+// readable is ready for those who read: while the end of the log is in doubt, what was shown stands as before, and only appends
 // wait for the disk. Called with mu held.
 func (l *Log) readable() error {
-	if l.state == stateCut {
+	if l.state == stateCut || l.state == stateFrozen {
 		return nil
 	}
 	return l.ready()
@@ -232,6 +237,8 @@ func (t Ticket) Notify(w Waiter) (done bool, err error) {
 	switch {
 	case t.gen != l.gen && t.end <= l.cuts[t.gen], t.gen == l.gen && t.end <= l.durable:
 		return true, nil
+	case l.state == stateFrozen:
+		return true, l.lost()
 	case t.gen != l.gen, l.state == stateCut:
 		return true, ErrNotDurable
 	case l.state != stateOpen:

@@ -327,8 +327,9 @@ func TestReadsGoOnWhileSyncsFail(t *testing.T) {
 		t.Fatalf("while syncs fail: %d batches", len(got))
 	}
 	in.Heal()
+	l.finishSync()
 	l.mu.Lock()
-	l.retry = time.Time{} // cutRetryGap is over
+	l.retry = time.Time{} // retryGap is over
 	l.mu.Unlock()
 	mustWait(t, mustAppend(t, l, batchSpec{records: 1, pid: 4, seq: 2}))
 	if got := readAll(t, l); len(got) != 2 || got[1].BaseOffset() != 2 {

@@ -29,16 +29,16 @@ func (l *Log) open() error {
 	}
 	err := l.openFiles()
 	if err == nil {
-		l.state, l.offline = stateOpen, nil
+		l.state, l.offline, l.failed = stateOpen, nil, false
 		return nil
 	}
 	l.dropSegments(l.segs)
-	l.segs, l.sealing, l.epochs, l.damage = nil, nil, nil, nil
+	l.segs, l.sealing, l.epochs, l.damage, l.failed = nil, nil, nil, nil, true
 	if !errors.Is(err, ErrStorage) {
 		l.goOffline(err)
 		return l.ready()
 	}
-	l.offline, l.retry = err, time.Now().Add(retryGap)
+	l.offline, l.retry = err, time.Now().Add(l.dir.retryGap)
 	return err
 }
 
@@ -50,6 +50,11 @@ func (l *Log) openFiles() error {
 			l.cleaned = sl.cleaned
 		}
 	}
+	return l.openFrom(sl, known, l.dir.clean)
+}
+
+// openFrom opens the files given what is known of them. clean: they are as a clean stop left them.
+func (l *Log) openFrom(sl slot, known, clean bool) error {
 	l.producers = producers{}
 	if err := l.finishSwaps(); err != nil {
 		return err
@@ -71,7 +76,7 @@ func (l *Log) openFiles() error {
 	if len(bases) == 0 {
 		return l.openEmpty(sl, known)
 	}
-	return l.openSegments(bases, sl, known)
+	return l.openSegments(bases, sl, known, clean)
 }
 
 // dropBelowStart finishes what a crash left of the deletion of segments: those below the start, and files that have lost their segment.
@@ -201,7 +206,8 @@ func (l *Log) checkIdentity(segments int) error {
 	case err == nil && id == l.id:
 		return nil
 	case err == nil:
-		return fmt.Errorf("%w: %s belongs to topic id %s, not %s", ErrDamaged, l.path(), id, l.id)
+		// It is on its way out, or was put there: the log opens once it is gone.
+		return fmt.Errorf("%w: %s belongs to topic id %s, not %s", ErrStorage, l.path(), id, l.id)
 	case !errors.Is(err, os.ErrNotExist) && !errors.Is(err, errBadMetadata):
 		return storageError("read "+metadataFile, err)
 	case segments > 0:
@@ -211,7 +217,7 @@ func (l *Log) checkIdentity(segments int) error {
 	return nil
 }
 
-func (l *Log) openSegments(bases []int64, sl slot, known bool) error {
+func (l *Log) openSegments(bases []int64, sl slot, known, clean bool) error {
 	if !known && len(bases) > 1 {
 		// Nobody knows whether the log was ever compacted. The last segment was not.
 		l.cleaned = missingBelow(bases[len(bases)-1])
@@ -228,7 +234,7 @@ func (l *Log) openSegments(bases []int64, sl slot, known bool) error {
 	if known {
 		first = max(0, lastAtOrBelow(bases, sl.recovery))
 	}
-	if l.dir.clean {
+	if clean {
 		first = len(bases) - 1
 	}
 	for _, s := range l.segs[:first] {
@@ -236,10 +242,10 @@ func (l *Log) openSegments(bases []int64, sl slot, known bool) error {
 			return err
 		}
 	}
-	if err := l.loadEpochs(first, sl); err != nil {
+	if err := l.loadEpochs(first, sl, clean); err != nil {
 		return err
 	}
-	if l.dir.clean {
+	if clean {
 		err := l.openClean()
 		if err == nil && known && l.end != sl.durable {
 			err = fmt.Errorf("%w: the log ends at offset %d, it was closed at %d", errNotClean, l.end, sl.durable)
@@ -254,14 +260,14 @@ func (l *Log) openSegments(bases []int64, sl slot, known bool) error {
 }
 
 // loadEpochs reads the checkpoint or, if it is missing or not as it was written, the headers of the segments that recovery will not read.
-func (l *Log) loadEpochs(first int, sl slot) error {
+func (l *Log) loadEpochs(first int, sl slot, clean bool) error {
 	es, sum, err := readEpochs(l.dir.fs, l.path())
 	if err == nil && sum == sl.epochs {
 		l.epochs, l.epochsSum = es, sum
 		return nil
 	}
 	l.epochs = nil
-	if l.dir.clean {
+	if clean {
 		first = len(l.segs)
 	}
 	for _, s := range l.segs[:first] {
@@ -650,8 +656,8 @@ func copyRange(fs vfs.FS, name string, from vfs.File, pos, end int64) error {
 func (r *recovery) settle() error {
 	l := r.log
 	for _, s := range l.segs[r.first:] {
-		if err := s.file.Sync(); err != nil {
-			return fmt.Errorf("sync recovered segment %s: %w", s.file.Name(), err)
+		if err := r.sync(s); err != nil {
+			return storageError("sync recovered segment", err)
 		}
 		s.synced = s.size
 	}
@@ -661,10 +667,10 @@ func (r *recovery) settle() error {
 		}
 	}
 	if err := l.dir.fs.SyncDir(l.path()); err != nil {
-		return fmt.Errorf("sync recovered directory: %w", err)
+		return storageError("sync recovered directory", err)
 	}
 	if err := l.dir.fs.SyncDir(l.dir.path); err != nil {
-		return fmt.Errorf("sync data directory: %w", err)
+		return storageError("sync data directory", err)
 	}
 	s := l.active()
 	l.end, l.durable = r.expected, r.expected
@@ -681,10 +687,23 @@ func (r *recovery) settle() error {
 	}
 	l.recovery = l.segs[r.first].base
 	if l.damage == nil {
+		if l.failed {
+			if err := l.beginSegment(); err != nil {
+				return err
+			}
+		}
 		l.noteSlot()
 	}
 	l.dir.logger.Info("recovered partition", "topic", l.topic, "partition", l.partition, "end", l.end, "bytes", r.scanned)
 	return nil
+}
+
+// sync makes a segment durable as it is now. Only the second time its size may be one that a failed sync has forgotten.
+func (r *recovery) sync(s *segment) error {
+	if r.log.failed && r.log.damage == nil {
+		return truncateSynced(s.file, s.size)
+	}
+	return s.file.Sync()
 }
 
 // restartAtStart is for a log whose start was moved past what survived: it goes on empty at its start, so that no offset is given twice.

@@ -22,6 +22,7 @@ type segment struct {
 	size   int64    // bytes written
 	next   int64    // offset after the last batch
 	synced int64    // bytes known to be durable
+	torn   bool     // there may be bytes after size that could not be taken back
 	sealed bool     // indexes are in files; nothing is appended any more
 	gaps   int64    // offsets below may be missing: compaction took them. Set before the segment is shown.
 	busy   bool     // a swap is replacing its files: they are not to be removed meanwhile

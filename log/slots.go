@@ -80,9 +80,13 @@ type slots struct {
 	fs   vfs.FS
 	path string
 
+	gap time.Duration // between tries to write the file anew
+
 	mu      sync.Mutex
 	file    vfs.File
-	failed  error // a sync failed: durable offsets are no longer recorded, start offsets are refused
+	image   []byte // what the file is to hold
+	failed  error  // a write or sync failed: nothing is durable through this file any more; a new one is to be written
+	retry   time.Time
 	found   map[slotKey]foundSlot
 	free    []int
 	used    int // slots in the file
@@ -104,7 +108,7 @@ type foundSlot struct {
 
 // openSlots reads the file. A slot that does not check is free: its partition is then recovered from its files alone.
 func openSlots(fs vfs.FS, dir string, logger *slog.Logger) (*slots, error) {
-	s := &slots{fs: fs, path: filepath.Join(dir, durableFile), found: map[slotKey]foundSlot{}}
+	s := &slots{fs: fs, path: filepath.Join(dir, durableFile), gap: retryGap, found: map[slotKey]foundSlot{}}
 	s.done = sync.NewCond(&s.mu)
 	data, err := vfs.ReadFile(fs, s.path, maxSlotFile)
 	if os.IsNotExist(err) {
@@ -114,6 +118,7 @@ func openSlots(fs vfs.FS, dir string, logger *slog.Logger) (*slots, error) {
 		return nil, storageError("read durable offsets", err)
 	}
 	s.used = len(data) / slotSize
+	s.image = data[:s.used*slotSize]
 	for i := range s.used {
 		raw := data[i*slotSize : (i+1)*slotSize]
 		sl, ok := decodeSlot(raw)
@@ -151,15 +156,11 @@ func (s *slots) settle() error {
 }
 
 func (s *slots) rewriteLocked() error {
-	data, err := vfs.ReadFile(s.fs, s.path, maxSlotFile)
-	if err != nil {
-		return storageError("read durable offsets", err)
-	}
 	if err := s.openLocked(); err != nil {
 		return err
 	}
 	s.written++
-	if _, err := s.file.WriteAt(data, 0); err != nil {
+	if _, err := s.file.WriteAt(s.image, 0); err != nil {
 		return storageError("write durable offsets again", err)
 	}
 	return nil
@@ -222,16 +223,22 @@ func (s *slots) writeLocked(index int, b []byte) (uint64, error) {
 	if s.closed {
 		return 0, ErrClosed
 	}
+	if n := (index + 1) * slotSize; n > len(s.image) {
+		s.image = append(s.image, make([]byte, n-len(s.image))...)
+	}
+	copy(s.image[index*slotSize:], b)
 	if s.failed != nil {
-		return 0, s.failed
+		s.written++
+		return s.written, nil // goes into the new file
 	}
 	if err := s.openLocked(); err != nil {
 		return 0, err
 	}
-	if _, err := s.file.WriteAt(b, int64(index)*slotSize); err != nil {
-		return 0, storageError("write durable offsets", err)
-	}
 	s.written++
+	if _, err := s.file.WriteAt(b, int64(index)*slotSize); err != nil {
+		s.fail(fmt.Errorf("write durable offsets: %w: %w", ErrStorage, err))
+		return 0, s.failed
+	}
 	return s.written, nil
 }
 
@@ -263,42 +270,108 @@ func (s *slots) syncSoon() {
 	_ = s.sync(upTo) // a failure is remembered in failed
 }
 
-// sync returns when write number n is durable. One sync serves all who wait.
+// sync returns when write number n is durable. One sync serves all who wait. After a failed one the file is written anew, at most once each gap.
 func (s *slots) sync(n uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.syncing && s.failed == nil && s.synced < n {
+	for s.syncing && s.synced < n {
 		s.done.Wait()
 	}
-	if s.failed != nil || s.synced >= n {
+	if s.synced >= n {
+		return nil
+	}
+	if s.failed != nil && time.Now().Before(s.retry) {
 		return s.failed
 	}
 	s.syncing = true
-	upTo, file, created := s.written, s.file, s.created
+	upTo, renewing := s.written, s.failed != nil
+	err := s.syncUnlocked(upTo)
+	s.syncing, s.last = false, time.Now()
+	s.done.Broadcast()
+	if err != nil {
+		s.fail(fmt.Errorf("sync durable offsets: %w: %w", ErrStorage, err))
+		return s.failed
+	}
+	s.synced, s.created = upTo, false
+	if renewing {
+		s.failed = nil
+	}
+	return nil
+}
+
+// syncUnlocked lets go of the lock while it waits for the disk.
+func (s *slots) syncUnlocked(upTo uint64) error {
+	if s.failed != nil {
+		return s.renewFile(upTo)
+	}
+	file, created := s.file, s.created
 	s.mu.Unlock()
+	defer s.mu.Lock()
 	err := file.Sync()
 	if err == nil && created {
 		err = s.fs.SyncDir(filepath.Dir(s.path))
 	}
-	s.mu.Lock()
-	s.syncing, s.last = false, time.Now()
-	if err != nil {
-		s.failed = fmt.Errorf("sync durable offsets: %w: %w", ErrStorage, err)
-	} else {
-		s.synced, s.created = upTo, false
+	return err
+}
+
+// fail has the file written anew soon, whether anybody asks or not.
+func (s *slots) fail(err error) {
+	s.failed = err
+	s.retry = time.Now().Add(s.gap)
+	if s.kick == nil && !s.closed {
+		s.kick = time.AfterFunc(max(s.gap, slotSyncGap), s.syncSoon)
 	}
-	s.done.Broadcast()
-	return s.failed
+}
+
+// renewFile puts a new file in the place of one whose sync has failed: nobody knows what of that is on the disk. It is called with the lock held,
+// and lets go of it while it waits for the disk.
+func (s *slots) renewFile(upTo uint64) error {
+	image := bytes.Clone(s.image)
+	s.mu.Unlock()
+	file, err := writeRenamed(s.fs, s.path, image)
+	s.mu.Lock()
+	if err != nil {
+		return err
+	}
+	if s.file != nil {
+		_ = s.file.Close() // what was written there is in the new file
+	}
+	s.file = file
+	if s.written == upTo {
+		return nil
+	}
+	_, err = file.WriteAt(s.image, 0)
+	return err
+}
+
+// writeRenamed replaces a file durably, and gives the new one.
+func writeRenamed(fs vfs.FS, name string, data []byte) (vfs.File, error) {
+	f, err := fs.OpenFile(name+tempSuffix, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = f.WriteAt(data, 0); err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = fs.Rename(name+tempSuffix, name)
+	}
+	if err == nil {
+		err = fs.SyncDir(filepath.Dir(name))
+	}
+	if err != nil {
+		_ = f.Close() // it is written again
+		return nil, err
+	}
+	return f, nil
 }
 
 // close syncs what was written.
 func (s *slots) close() error {
 	s.mu.Lock()
-	if s.kick != nil {
-		s.kick.Stop()
-		s.kick = nil
-	}
+	s.stopKick()
 	upTo, file := s.written, s.file
+	s.retry = time.Time{}
 	s.mu.Unlock()
 	if file == nil {
 		return nil
@@ -307,8 +380,16 @@ func (s *slots) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	if cerr := file.Close(); err == nil && cerr != nil {
+	s.stopKick()
+	if cerr := s.file.Close(); err == nil && cerr != nil {
 		err = storageError("close durable offsets", cerr)
 	}
 	return err
+}
+
+func (s *slots) stopKick() {
+	if s.kick != nil {
+		s.kick.Stop()
+		s.kick = nil
+	}
 }

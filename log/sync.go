@@ -60,9 +60,9 @@ func (l *Log) sync() {
 	l.mu.Lock()
 	l.again = false
 	if l.state != stateOpen {
-		waiters := l.takeWaiters(maxOffset)
+		waiters, err := l.takeWaiters(maxOffset), l.lost()
 		l.endSync()
-		resolve(waiters, ErrOffline)
+		resolve(waiters, err)
 		return
 	}
 	w := l.capture()
@@ -146,10 +146,21 @@ func (l *Log) makeDurable(w syncWork) error {
 	return nil
 }
 
+// lost is the answer to those who wait for a sync that does not come. Called with mu held.
+func (l *Log) lost() error {
+	switch l.state {
+	case stateCut:
+		return ErrNotDurable
+	case stateFrozen:
+		return fmt.Errorf("%w: %w", ErrStorage, l.offline)
+	}
+	return ErrOffline
+}
+
 // finish takes the result of a sync in. It returns the waiters to be answered, outside the lock.
 func (l *Log) finish(w syncWork, err error) ([]waiting, error) {
 	if l.state != stateOpen {
-		return l.takeWaiters(maxOffset), ErrOffline // none when it was deleted: they were answered then
+		return l.takeWaiters(maxOffset), l.lost() // none when it was deleted: they were answered then
 	}
 	if err != nil {
 		return l.failSync(err)
@@ -309,35 +320,18 @@ func (l *Log) warn(what string, err error) {
 }
 
 // failSync handles a failed sync: the kernel may have dropped the unsynced pages, so a second sync would lie. What was not durable is taken back,
-// and the log goes on in a new file whose sync must succeed. Called with mu held; returns all waiters and their error.
+// and the log goes on in a new file whose sync must succeed (or is frozen, see spoil). Called with mu held; returns all waiters and their error.
 func (l *Log) failSync(cause error) ([]waiting, error) {
 	waiters := l.takeWaiters(maxOffset)
-	l.dir.logger.Error("sync failed; unsynced appends are taken back", "topic", l.topic, "partition", l.partition, "durable", l.durable, "end", l.end, "error", cause)
-	if l.visible.offset > l.durable {
-		// Modes interval and os have shown and acknowledged more than is durable: its offsets must not be given to other records in this epoch.
-		l.goOffline(fmt.Errorf("sync failed after offset %d, records up to %d were acknowledged: %w", l.durable, l.visible.offset, cause))
-		return waiters, ErrOffline
+	l.dir.logger.Error("sync failed", "topic", l.topic, "partition", l.partition, "durable", l.durable, "end", l.end, "error", cause)
+	l.spoil(cause)
+	if l.state == stateFrozen {
+		return waiters, fmt.Errorf("%w: %w", ErrStorage, cause)
 	}
-	l.state, l.offline = stateCut, cause
-	l.cuts = append(l.cuts, l.durable)
-	l.gen++
 	if err := l.cut(); err != nil {
 		l.warn("unsynced tail not taken back yet", err)
-		l.retry = time.Now().Add(retryGap)
 	}
-	l.fire()
 	return waiters, ErrNotDurable
-}
-
-// retryGap keeps a full or failing disk from being asked at every request.
-const retryGap = time.Second
-
-func (l *Log) retryCut() error {
-	if time.Now().Before(l.retry) {
-		return fmt.Errorf("%w: %w", ErrStorage, l.offline)
-	}
-	l.retry = time.Now().Add(retryGap)
-	return l.cut()
 }
 
 // cut takes everything above the durable offset back and begins a new segment there. It may be called again after an error. It syncs with the lock held:
@@ -385,16 +379,13 @@ func (l *Log) cutLast() error {
 		return nil
 	}
 	s := l.active()
-	if s.size == s.synced {
+	if s.size == s.synced && !s.torn {
 		return nil
 	}
-	if err := s.file.Truncate(s.synced); err != nil {
-		return storageError("take back unsynced appends", err)
+	if err := truncateSynced(s.file, s.synced); err != nil {
+		return err
 	}
-	if err := s.file.Sync(); err != nil {
-		return storageError("sync what was taken back", err)
-	}
-	s.size, s.next = s.synced, l.durable
+	s.size, s.next, s.torn = s.synced, l.durable, false
 	if err := s.rebuild(l.cfg.Load().IndexInterval); err != nil {
 		return err
 	}
@@ -439,7 +430,7 @@ func (l *Log) close(ctx context.Context) (clean bool, err error) {
 		return l.untouched()
 	case stateDeleted:
 		return true, nil
-	case stateCut, stateOffline:
+	case stateCut, stateFrozen, stateOffline:
 		return false, fmt.Errorf("not clean: %w", l.offline)
 	}
 	err = l.closeFiles()

@@ -105,7 +105,7 @@ var mutants = []mutant{
 	{
 		name: "recovery does not sync what it shows",
 		file: "log/recover.go", pkg: inLog, tests: powerCuts,
-		old: "if err := s.file.Sync(); err != nil {\n\t\t\treturn fmt.Errorf(\"sync recovered segment", new: "if err := error(nil); err != nil {\n\t\t\treturn fmt.Errorf(\"sync recovered segment",
+		old: "\treturn s.file.Sync()\n", new: "\treturn nil\n",
 	},
 	{
 		name: "recovery point before the side files are written",
@@ -201,5 +201,15 @@ var mutants = []mutant{
 		name: "retention believes a clock that jumps",
 		file: "broker/retention_clock.go", pkg: inBroker, tests: "TestRetentionClock",
 		old: "jump <= maxClockJump ||", new: "true ||",
+	},
+	{
+		name: "log taken back although shown records are lost",
+		file: "log/reopen.go", pkg: inLog, tests: "TestFrozenLogThatLostRecords",
+		old: "n.end < l.visible.offset", new: "false",
+	},
+	{
+		name: "durable offsets synced again after a failed sync",
+		file: "log/slots.go", pkg: inLog, tests: "TestComesBackByItself",
+		old: "\tif s.failed != nil {\n\t\treturn s.renewFile(upTo)\n\t}\n", new: "",
 	},
 }
