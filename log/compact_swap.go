@@ -190,7 +190,7 @@ func (l *Log) sealSwapped(s *segment) error {
 
 // finishSwaps does at the start what a crash left undone of swaps: a file that was never committed goes, one that was gets its place. Called with mu
 // held, before the segments are listed.
-func (l *Log) finishSwaps() error {
+func (l *Log) finishSwaps(sl slot, known bool) error {
 	entries, err := l.list()
 	if err != nil {
 		return err
@@ -202,7 +202,7 @@ func (l *Log) finishSwaps() error {
 			}
 		}
 		if base, ok := parseSegmentName(e.Name(), swapSuffix); ok {
-			if err := l.completeSwap(base, entries); err != nil {
+			if err := l.completeSwap(base, entries, sl, known); err != nil {
 				return err
 			}
 		}
@@ -210,14 +210,14 @@ func (l *Log) finishSwaps() error {
 	return nil
 }
 
-func (l *Log) completeSwap(base int64, entries []iofs.DirEntry) error {
+func (l *Log) completeSwap(base int64, entries []iofs.DirEntry, sl slot, known bool) error {
 	fresh := newSegment(l.dir.fs, l.path(), base)
 	end, err := swapEnd(fresh)
 	if err != nil {
 		return err
 	}
 	l.dir.logger.Info("finishing a compaction that was interrupted", "topic", l.topic, "partition", l.partition, "from", base, "to", end)
-	if err := l.allowGaps(end); err != nil {
+	if err := l.allowGaps(end, sl, known); err != nil {
 		return err
 	}
 	var old []*segment
@@ -230,17 +230,16 @@ func (l *Log) completeSwap(base int64, entries []iofs.DirEntry) error {
 }
 
 // allowGaps makes durable that offsets below end may be missing, if it is not known yet. Where there is no slot, they may be missing everywhere.
-func (l *Log) allowGaps(end int64) error {
+func (l *Log) allowGaps(end int64, sl slot, known bool) error {
 	if l.cleaned.gaps() >= end {
 		return nil
 	}
 	l.cleaned = missingBelow(end)
-	index, sl, known := l.dir.slots.claim(l.id, l.partition)
 	if !known {
 		return nil
 	}
 	sl.cleaned = l.cleaned
-	n, err := l.dir.slots.write(index, sl)
+	n, err := l.dir.slots.write(l.slotIndex, sl)
 	if err != nil {
 		return err
 	}

@@ -56,7 +56,7 @@ func (l *Log) openFiles() error {
 // openFrom opens the files given what is known of them. clean: they are as a clean stop left them.
 func (l *Log) openFrom(sl slot, known, clean bool) error {
 	l.producers = producers{}
-	if err := l.finishSwaps(); err != nil {
+	if err := l.finishSwaps(sl, known); err != nil {
 		return err
 	}
 	entries, err := l.list()

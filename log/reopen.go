@@ -50,14 +50,18 @@ func (l *Log) retryCut() error {
 // synced, through newly opened files. If records that were shown are lost, only the next start, which begins a new epoch, may go on.
 // It works with mu held: nothing else may happen to the log until it is done. Readers of the old files go on.
 func (l *Log) reopen() error {
+	if l.cleaner.stop != nil {
+		l.cleaner.stop() // it touches files by name
+		return fmt.Errorf("%w: %w", ErrStorage, l.offline)
+	}
 	if !l.mayRetry() {
 		return fmt.Errorf("%w: %w", ErrStorage, l.offline)
 	}
-	sl := l.slot()
-	sl.start = l.start
-	n := &Log{dir: l.dir, topic: l.topic, id: l.id, partition: l.partition, slotIndex: l.slotIndex, start: l.start, nextStart: l.nextStart, recovery: l.recovery, failed: true}
-	n.cfg.Store(l.cfg.Load())
-	err := n.openFrom(sl, true, false)
+	if l.slotIndex < 0 {
+		l.slotIndex = l.dir.slots.assign()
+	}
+	n := l.twin()
+	err := n.openFrom(l.slot(), true, false)
 	if err == nil && (n.damage != nil || n.end < l.visible.offset) {
 		err = fmt.Errorf("offsets up to %d were acknowledged, and the disk has them up to %d: %w", l.visible.offset, n.end, l.offline)
 	}
@@ -73,6 +77,14 @@ func (l *Log) reopen() error {
 	return err
 }
 
+// twin is the log as one that was not opened yet.
+func (l *Log) twin() *Log {
+	n := &Log{dir: l.dir, topic: l.topic, id: l.id, partition: l.partition, slotIndex: l.slotIndex, start: l.start, nextStart: l.nextStart,
+		recovery: l.recovery, cleaned: l.cleaned, failed: true}
+	n.cfg.Store(l.cfg.Load())
+	return n
+}
+
 // adopt goes on with what n has found on the disk. Called with mu held.
 func (l *Log) adopt(n *Log) {
 	l.dropSegments(l.segs)
@@ -80,7 +92,7 @@ func (l *Log) adopt(n *Log) {
 	l.end, l.durable, l.visible, l.tail = n.end, n.durable, n.visible, tail{}
 	l.producers, l.epochs, l.epochsDirty, l.epochsSum = n.producers, n.epochs, n.epochsDirty, n.epochsSum
 	l.newDir, l.newFiles = n.newDir, n.newFiles
-	l.slotIndex, l.recovery = n.slotIndex, n.recovery
+	l.recovery, l.cleaned, l.cleaner.unfinished = n.recovery, n.cleaned, nil
 	l.state, l.offline = stateOpen, nil
 	l.dir.logger.Warn("partition is back: what was acknowledged is durable", "topic", l.topic, "partition", l.partition, "end", l.end)
 	l.scheduleSync(true) // the side files
