@@ -113,8 +113,12 @@ func (b *Broker) configChanged(c catalog.ConfigChanged) error {
 	if c.Type != catalog.ResourceGroup {
 		return nil
 	}
+	s := b.settings.Load()
+	if err := config.CheckGroup(s.forGroup(c.Values)); err != nil { // it was set before the broker's bounds became others
+		b.logger.Warn("a group's setting is out of bounds, and counts as the nearest that is not", "group", c.Name, "err", err)
+	}
 	was := b.groupConfigs.policy(c.Name)
-	err := b.groupConfigs.put(b.settings.Load(), c.Name, c.Values)
+	err := b.groupConfigs.put(s, c.Name, c.Values)
 	if b.groupConfigs.policy(c.Name) != was {
 		b.dispatchChanged(nil)
 	}

@@ -120,4 +120,7 @@ func TestGroupConfigsOutsideNewBounds(t *testing.T) {
 	if got := n.groupConfigs.of("g").SessionTimeout.Milliseconds(); got != 50000 {
 		t.Errorf("the session timeout is %d", got)
 	}
+	if !n.logs.contains("out of bounds") {
+		t.Error("nobody was told")
+	}
 }
