@@ -164,3 +164,14 @@ func (l *ledger) unacknowledged() int {
 	defer l.mu.Unlock()
 	return len(l.attempted) - len(l.acked)
 }
+
+// ends gives the ends of the logs when every record is acknowledged.
+func (l *ledger) ends() offsets {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ends := offsets{}
+	for _, at := range l.acked {
+		ends[at.partition] = max(ends[at.partition], at.offset+1)
+	}
+	return ends
+}

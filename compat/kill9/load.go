@@ -24,6 +24,7 @@ var codecs = []kgo.CompressionCodec{
 // impatient makes a client notice soon that the broker is back.
 func impatient() []kgo.Opt {
 	return []kgo.Opt{
+		kgo.AlwaysRetryEOF(), // or the first connection that a kill closes is taken for a refusal
 		kgo.MetadataMinAge(20 * time.Millisecond),
 		kgo.RetryBackoffFn(func(int) time.Duration { return 20 * time.Millisecond }),
 	}

@@ -1,6 +1,8 @@
 // Command kill9 kills a broker with SIGKILL again and again while idempotent producers write with acks=all, and checks
 // after every restart that what the broker promised is there: each acknowledged record at its offset with its bytes,
-// nothing twice, nothing out of order, nothing that nobody sent, and nothing gone that a consumer has seen.
+// nothing twice, nothing out of order, nothing that nobody sent, and nothing gone that a consumer has seen. Consumer groups of both
+// protocols read along, with members that come and go, and commit: each acknowledged commit stays, no group is where nobody
+// tried to commit, no generation and no member epoch goes back.
 //
 // It prints one line for each of these promises: its name, a comma, PASS or FAIL. Counts and the seed go to standard
 // error. A seed repeats the choices of the run, not the timing of the machine.
@@ -79,7 +81,7 @@ func run(o options) error {
 
 // torment runs all cycles and prints the results.
 func torment(o options, dir string) error {
-	broker, err := harness.Start(o.binary, dir, "--set", "sluice.durability="+o.durability)
+	broker, err := harness.Start(o.binary, dir, append(groupFlags, "--set", "sluice.durability="+o.durability)...)
 	if err != nil {
 		return err
 	}
@@ -92,13 +94,24 @@ func torment(o options, dir string) error {
 	if err != nil {
 		return err
 	}
+	book := newCommitBook()
+	members, err := startCommitters(broker.Address, o.seed, book)
+	if err != nil {
+		return err
+	}
+	work.gate.Unlock()
+	err = members.begun()
+	work.gate.Lock()
+	if err != nil {
+		return err
+	}
 	random := rand.New(rand.NewPCG(o.seed, 1<<32))
 	var total faults
 	for cycle := 1; cycle <= o.cycles; cycle++ {
-		if err := killUnderLoad(broker, work, random); err != nil {
+		if err := killUnderLoad(broker, work, book, random); err != nil {
 			return fmt.Errorf("cycle %d: %w", cycle, err)
 		}
-		found, err := verify(broker.Address, known)
+		found, err := verify(broker.Address, known, members)
 		if err != nil {
 			return fmt.Errorf("cycle %d: %w\n%s", cycle, err, broker.LogTail())
 		}
@@ -107,18 +120,23 @@ func torment(o options, dir string) error {
 			total.add(found)
 		}
 	}
-	return finish(o, broker, work, known, total)
+	return finish(o, broker, work, known, members, total)
 }
 
 // killUnderLoad opens the gate, kills the broker after a random time, sometimes kills it again while it recovers, and
 // starts it for good. The gate is closed at the end.
-func killUnderLoad(broker *harness.Broker, work *load, random *rand.Rand) error {
+func killUnderLoad(broker *harness.Broker, work *load, book *commitBook, random *rand.Rand) error {
 	work.gate.Unlock()
 	defer work.gate.Lock()
-	time.Sleep(time.Duration(50+random.IntN(350)) * time.Millisecond)
+	alive := 50 + random.IntN(350)
+	if random.IntN(6) == 0 {
+		alive += random.IntN(3000) // the groups' rebalances come to an end, too
+	}
+	time.Sleep(time.Duration(alive) * time.Millisecond)
 	if err := broker.Kill(); err != nil {
 		return err
 	}
+	book.killed()
 	for random.IntN(4) == 0 {
 		if err := broker.Launch(); err != nil {
 			return err
@@ -131,10 +149,13 @@ func killUnderLoad(broker *harness.Broker, work *load, random *rand.Rand) error 
 	return broker.Restart()
 }
 
-// verify compares the log with everything that was promised until now.
-func verify(address string, known *ledger) (faults, error) {
+// verify compares the log and the commits with everything that was promised until now.
+func verify(address string, known *ledger, members *committers) (faults, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), verifyTimeout)
 	defer cancel()
+	if err := members.verify(ctx); err != nil {
+		return faults{}, err
+	}
 	promised := known.promises()
 	logs, err := readLogs(ctx, address)
 	if err != nil {
@@ -143,49 +164,72 @@ func verify(address string, known *ledger) (faults, error) {
 	return known.check(logs, promised), nil
 }
 
-// finish lets every record be acknowledged, checks once more, stops the broker and prints the results.
-func finish(o options, broker *harness.Broker, work *load, known *ledger, total faults) error {
+// finish lets every record be acknowledged and committed, checks once more, stops the broker and prints the results.
+func finish(o options, broker *harness.Broker, work *load, known *ledger, members *committers, total faults) error {
 	ctx, cancel := context.WithTimeout(context.Background(), verifyTimeout)
 	defer cancel()
 	if err := work.flush(ctx); err != nil {
 		return err
 	}
-	found, err := verify(broker.Address, known)
+	behind := members.arrived(known.ends())
+	found, err := verify(broker.Address, known, members)
 	if err != nil {
 		return err
 	}
 	total.add(found)
 	work.close()
+	members.close()
 	if err := broker.Stop(); err != nil {
 		return err
 	}
-	missing := known.unacknowledged()
+	var r report
+	r.records(o, known, total)
+	r.commits(members.book, behind)
+	r.say("log verify finds the data sound", logVerify(o.binary, broker.DataDir))
+	if r.broken {
+		return errBroken
+	}
+	return nil
+}
+
+// report prints the results.
+type report struct{ broken bool }
+
+func (r *report) say(name string, good bool) {
+	result := harness.Pass
+	if !good {
+		result, r.broken = harness.Fail, true
+	}
+	fmt.Printf("%s,%s\n", name, result)
+}
+
+func (r *report) records(o options, known *ledger, total faults) {
 	fmt.Fprintf(os.Stderr, "kill9: %d cycles, %d records sent, %d acknowledged, %d seen by the consumer; %+v\n",
 		o.cycles, len(known.attempted), len(known.acked), len(known.seen), total)
 	for _, err := range known.refused[:min(3, len(known.refused))] {
 		fmt.Fprintln(os.Stderr, "kill9: a record was refused:", err)
 	}
-	ok := true
-	report := func(name string, good bool) {
-		result := harness.Pass
-		if !good {
-			result, ok = harness.Fail, false
-		}
-		fmt.Printf("%s,%s\n", name, result)
+	r.say("no acknowledged record is lost", total.lost == 0)
+	r.say("no acknowledged record is altered", total.altered == 0)
+	r.say("no record is duplicated", total.duplicated == 0)
+	r.say("no record is out of order", total.reordered == 0)
+	r.say("no record was never sent", total.unattempted == 0)
+	r.say("no record vanishes that was seen", total.vanished == 0)
+	r.say("no offset is missing", total.holes == 0)
+	r.say("every record is acknowledged in the end", known.unacknowledged() == 0 && len(known.refused) == 0)
+}
+
+func (r *report) commits(book *commitBook, behind error) {
+	found := book.found()
+	fmt.Fprintf(os.Stderr, "kill9: %s; %+v\n", book, found)
+	if behind != nil {
+		fmt.Fprintln(os.Stderr, "kill9:", behind)
 	}
-	report("no acknowledged record is lost", total.lost == 0)
-	report("no acknowledged record is altered", total.altered == 0)
-	report("no record is duplicated", total.duplicated == 0)
-	report("no record is out of order", total.reordered == 0)
-	report("no record was never sent", total.unattempted == 0)
-	report("no record vanishes that was seen", total.vanished == 0)
-	report("no offset is missing", total.holes == 0)
-	report("every record is acknowledged in the end", missing == 0 && len(known.refused) == 0)
-	report("log verify finds the data sound", logVerify(o.binary, broker.DataDir))
-	if !ok {
-		return errBroken
-	}
-	return nil
+	r.say("no acknowledged commit is lost", found.lost == 0)
+	r.say("no group is where nobody committed", found.future == 0)
+	r.say("no generation or member epoch goes back", found.back == 0)
+	r.say("no committed record is read again", found.again == 0)
+	r.say("every group comes to the end of the log", behind == nil)
 }
 
 // logVerify asks the binary's own checker about the data directory.
