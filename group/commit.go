@@ -79,12 +79,10 @@ func (m *Machine) committer(r *kmsg.OffsetCommitRequest) (*group, int16) {
 	if r.Generation < 0 && r.MemberID == "" && r.InstanceID == nil {
 		return nil, kproto.UnknownMemberID
 	}
-	member, code := g.check(r.MemberID, r.InstanceID)
+	member, code := g.checkMember(r.MemberID, r.InstanceID, r.Generation)
 	switch {
 	case code != kproto.NoError:
 		return nil, code
-	case r.Generation != g.generation:
-		return nil, kproto.IllegalGeneration
 	case g.state == CompletingRebalance:
 		return nil, kproto.RebalanceInProgress
 	}

@@ -28,6 +28,7 @@ type classic struct {
 	// since is when the state was last entered that matters for expiry, in milliseconds of the wall clock.
 	since        int64
 	generation   int32
+	revived      bool   // the generation was found by a replay: members may have been told of a later one
 	protocolType string // "" when nobody has ever joined
 	protocol     string // chosen for this generation; "" when there are no members
 	leader       string
@@ -85,6 +86,20 @@ func (g *group) check(id string, instance *string) (*member, int16) {
 		return nil, kproto.UnknownMemberID
 	}
 	return m, kproto.NoError
+}
+
+// checkMember is check for requests that also name a generation. The code is ILLEGAL_GENERATION when it is not this one, and
+// REBALANCE_IN_PROGRESS, with the member, when it is one that the process before this one made and did not record: for those who
+// were told of it the rebalance goes on. Kafka calls that illegal, too, after which clients give up what they have read without a commit.
+func (g *group) checkMember(id string, instance *string, generation int32) (*member, int16) {
+	m, code := g.check(id, instance)
+	switch {
+	case code != kproto.NoError, generation == g.generation:
+		return m, code
+	case g.revived && generation > g.generation:
+		return m, kproto.RebalanceInProgress
+	}
+	return nil, kproto.IllegalGeneration
 }
 
 // add takes a member in. The first one decides the protocol type, and leads.

@@ -23,16 +23,13 @@ func (m *Machine) heartbeatCode(r *kmsg.HeartbeatRequest) int16 {
 	if g.consumers != nil {
 		return m.mixedHeartbeat(g, r)
 	}
-	member, code := g.check(r.MemberID, r.InstanceID)
-	switch {
-	case code != kproto.NoError:
+	member, code := g.checkMember(r.MemberID, r.InstanceID, r.Generation)
+	if member == nil {
 		return code
-	case r.Generation != g.generation:
-		return kproto.IllegalGeneration
 	}
 	m.touch(member)
 	if g.state == PreparingRebalance {
 		return kproto.RebalanceInProgress
 	}
-	return kproto.NoError
+	return code
 }

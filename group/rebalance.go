@@ -108,6 +108,7 @@ func (m *Machine) completeJoin(g *group) {
 		return
 	}
 	g.generation++
+	g.revived = false
 	g.protocol = g.choose()
 	g.enter(CompletingRebalance)
 	for _, member := range g.members {

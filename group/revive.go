@@ -1,7 +1,7 @@
 package group
 
 // revive makes the soft state of a group after a replay: as its last recorded generation left it, with sessions that begin
-// now. Nobody waits any more. A rebalance that was not recorded has not happened; those who took part will hear of an illegal generation, or nothing,
+// now. Nobody waits any more. A rebalance that was not recorded has not happened; those who took part are told that one is in progress, or nothing,
 // and join again.
 func (m *Machine) revive(g *group) {
 	if g.consumers != nil {
@@ -11,7 +11,7 @@ func (m *Machine) revive(g *group) {
 	if r == nil {
 		return
 	}
-	g.generation, g.assigned = r.number, r.number
+	g.generation, g.assigned, g.revived = r.number, r.number, true
 	g.protocolType = r.protocolType
 	g.since = r.since
 	if len(r.members) == 0 {

@@ -8,7 +8,7 @@ import (
 // State is where a classic group stands. Its text is Kafka's, as DescribeGroups shows it.
 //
 // In every state OffsetFetch is answered, and an id or instance id that is no member's gets UNKNOWN_MEMBER_ID, a wrong generation
-// ILLEGAL_GENERATION, an instance id under another member id FENCED_INSTANCE_ID.
+// ILLEGAL_GENERATION (or REBALANCE_IN_PROGRESS, see checkMember), an instance id under another member id FENCED_INSTANCE_ID.
 type State string
 
 const (

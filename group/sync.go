@@ -40,12 +40,10 @@ func (m *Machine) checkSync(r *kmsg.SyncGroupRequest) (*member, int16) {
 	if g == nil {
 		return nil, kproto.UnknownMemberID
 	}
-	member, code := g.check(r.MemberID, r.InstanceID)
+	member, code := g.checkMember(r.MemberID, r.InstanceID, r.Generation)
 	switch {
 	case code != kproto.NoError:
 		return nil, code
-	case r.Generation != g.generation:
-		return nil, kproto.IllegalGeneration
 	case differs(r.ProtocolType, g.protocolType), differs(r.Protocol, g.protocol):
 		return nil, kproto.InconsistentGroupProtocol
 	case g.state == PreparingRebalance:
