@@ -40,7 +40,7 @@ long: crash ## all the full counts that do not fit the test command
 	GO='$(GO)' scripts/long
 
 bench: build ## benchmarks of the hot paths
-	$(GO) test -run '^$$' -bench . -benchmem . ./kproto ./log ./internal/server ./broker
+	$(GO) test -run '^$$' -bench . -benchmem . ./kproto ./log ./internal/server ./broker ./group
 
 bench-compare: build ## beside other servers: LOADGEN=binary, and any of REFERENCE=binary KAFKA=folder (docs/performance.md)
 	bench/compare --loadgen '$(LOADGEN)' $(if $(REFERENCE),--reference '$(REFERENCE)') $(if $(KAFKA),--kafka '$(KAFKA)') $(COMPARE)

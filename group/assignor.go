@@ -14,7 +14,8 @@ const (
 )
 
 // assignors make target assignments: all partitions of the topics that somebody is subscribed to, each to one member that is
-// subscribed to its topic. They give a set for each member, in the members' order, and are pure.
+// subscribed to its topic. They give a set for each member, in the members' order, and are pure. Racks do not count: on one node all
+// partitions are in the same, and then Kafka takes no notice of them either (KIP-881).
 var assignors = map[string]func(assignorInput) []partitionSet{
 	assignorUniform: assignUniform,
 	assignorRange:   assignByRange,
