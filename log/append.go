@@ -98,7 +98,7 @@ func (l *Log) write(b kproto.Batch, cfg *Config, now time.Time, replyTime int64)
 	if l.epochs.assign(b.LeaderEpoch(), l.end) {
 		l.epochsDirty = true
 	}
-	l.tail.push(tailEntry{seg: seg, base: l.end, next: seg.next, pos: pos})
+	l.tail.push(tailEntry{seg: seg, pos: pos, Header: headerOf(b)})
 	l.end = seg.next
 	return nil
 }
@@ -215,37 +215,4 @@ func (l *Log) copyProducers(cfg *Config, now time.Time) producers {
 		c = producers{}
 	}
 	return c
-}
-
-// tail remembers where the last batches stand, so that a consumer at the end needs no index and no read to find its place.
-const tailLength = 32
-
-type tailEntry struct {
-	seg        *segment
-	base, next int64
-	pos        int64
-}
-
-type tail struct {
-	ring [tailLength]tailEntry
-	n    int // entries ever pushed
-}
-
-func (t *tail) push(e tailEntry) {
-	t.ring[t.n%tailLength] = e
-	t.n++
-}
-
-// find gives the batch that holds the offset, looking from the newest.
-func (t *tail) find(offset int64) (tailEntry, bool) {
-	for i := t.n - 1; i >= 0 && i >= t.n-tailLength; i-- {
-		e := t.ring[i%tailLength]
-		if offset >= e.next {
-			break
-		}
-		if offset >= e.base {
-			return e, true
-		}
-	}
-	return tailEntry{}, false
 }

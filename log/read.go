@@ -96,8 +96,8 @@ func (l *Log) viewOf(s *segment, from, limit int64) (view, error) {
 	default:
 		v.limit = limit
 	}
-	if e, ok := l.tail.find(from); ok && e.seg == s {
-		v.from = e.pos
+	if i, ok := l.tail.find(from); ok && l.tail.at(i).seg == s {
+		v.from = l.tail.at(i).pos
 	}
 	s.acquire()
 	return v, nil

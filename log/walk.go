@@ -32,6 +32,7 @@ type walker struct {
 	block *[walkBlock]byte
 	at    int64 // file position of block
 	n     int   // valid bytes in block
+	last  int64 // size of the last batch
 }
 
 var walkBlocks = sync.Pool{New: func() any { return new([walkBlock]byte) }}
@@ -64,11 +65,16 @@ func (w *walker) next() (h kproto.Batch, pos, size int64, err error) {
 	}
 	pos = w.pos
 	w.pos += size
+	w.last = size
 	return h, pos, size, nil
 }
 
 func (w *walker) fill() error {
-	n, err := w.file.ReadAt(w.block[:min(walkBlock, w.end-w.pos)], w.pos)
+	want := min(walkBlock, w.end-w.pos)
+	if w.last >= walkBlock { // the next batch is likely to be as large: only its header is of use
+		want = kproto.HeaderSize
+	}
+	n, err := w.file.ReadAt(w.block[:want], w.pos)
 	if n < kproto.HeaderSize {
 		if err == nil || errors.Is(err, io.EOF) {
 			return &badBatch{w.pos, "the file ends inside a batch header"}
