@@ -260,7 +260,7 @@ func (a *fetchAnswer) reply() server.Reply {
 	if from < len(buf) {
 		parts = append(parts, server.Part{Bytes: buf[from:len(buf):len(buf)]})
 	}
-	return server.Reply{Parts: parts, Done: func(bool) {
+	return server.Reply{Parts: parts, Done: func(server.Sent) {
 		a.release()
 		server.PutBuffer(buf)
 		a.free()

@@ -171,7 +171,7 @@ func (c *Conn) complete(r *Request, o outcome) {
 // discard ends a completed request whose reply cannot leave any more.
 func (c *Conn) discard(r *Request) {
 	size := r.size
-	r.finish(false)
+	r.finish(SentNothing)
 	c.mu.Lock()
 	c.repay(1, size)
 	c.mu.Unlock()

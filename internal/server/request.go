@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"io"
+	"math"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -21,6 +22,7 @@ type Request struct {
 	next    *Request // guarded by Conn.mu while queued, then the writer's
 	size    int64    // bytes of the frame, for the credit
 	outcome          // guarded by Conn.mu until completed, then the writer's
+	begins  int64    // the writer's: where the reply begins in the turn that sends its first byte; -1: that turn is over; else notBegun
 	parts   []Part   // empty; the memory of the last reply's list, for Scratch
 
 	// refs are the reader, until Handle returns, and the completion, until the reply left.
@@ -38,10 +40,19 @@ type outcome struct {
 // Build one with GetBuffer to have its bytes pooled.
 type Reply struct {
 	Parts []Part
-	// Done is called exactly once, when the reply was written whole (sent true) or will never be written whole.
+	// Done is called exactly once, when the reply was written whole or will never be written whole.
 	// It is never called from inside Reply. It must not wait.
-	Done func(sent bool)
+	Done func(Sent)
 }
+
+// Sent says how much of a reply the socket took.
+type Sent uint8
+
+const (
+	SentNothing Sent = iota
+	SentPart
+	SentAll
+)
 
 // Part is either bytes or a file range.
 type Part struct {
@@ -54,11 +65,13 @@ type Part struct {
 	Len    int64
 }
 
+const notBegun = math.MaxInt64
+
 var requests = sync.Pool{New: func() any { return new(Request) }}
 
 func newRequest(c *Conn, size int, received time.Time) *Request {
 	r := requests.Get().(*Request)
-	r.Conn, r.size, r.Received = c, int64(size), received
+	r.Conn, r.size, r.Received, r.begins = c, int64(size), received, notBegun
 	r.refs.Store(2)
 	return r
 }
@@ -103,7 +116,7 @@ func (r *Request) Abort(reason string) {
 }
 
 // finish ends a completed request: its buffers go back, Done is told, and the request is free.
-func (r *Request) finish(sent bool) {
+func (r *Request) finish(sent Sent) {
 	parts, done := r.reply.Parts, r.reply.Done
 	for i := range parts {
 		if parts[i].Pool {

@@ -93,9 +93,9 @@ func TestShutdownEndsAtItsDeadline(t *testing.T) {
 	if len(closed) != 0 {
 		t.Error("OnClose before the last request completed")
 	}
-	done := make(chan bool, 1)
-	r.Reply(Reply{Done: func(sent bool) { done <- sent }})
-	if wait(t, "Done", done) {
+	done := make(chan Sent, 1)
+	r.Reply(Reply{Done: func(sent Sent) { done <- sent }})
+	if wait(t, "Done", done) != SentNothing {
 		t.Error("sent on a closed connection")
 	}
 	wait(t, "OnClose", closed)

@@ -38,6 +38,8 @@ type outbound struct {
 	file   *os.File
 	pos    int64
 	left   int64 // of file
+	queued int64 // bytes of all pieces
+	gone   int64 // of them, what the socket took
 	wait   bool  // wait until the socket takes more; otherwise errWouldBlock
 	raw    rawSend
 }
@@ -176,6 +178,9 @@ func (w *writer) gather() error {
 	sendfile := w.conn.t.sendfiles()
 	for ; w.next != nil; w.next, w.part = w.next.next, 0 {
 		parts := w.next.reply.Parts
+		if w.part == 0 {
+			w.next.begins = w.out.queued
+		}
 		for ; w.part < len(parts); w.part++ {
 			p := &parts[w.part]
 			if len(w.out.bufs) == maxPieces {
@@ -229,20 +234,28 @@ func (w *writer) copyRange(p *Part) error {
 func (w *writer) finishGathered() {
 	w.reset()
 	for w.first != w.next {
-		w.finish(true)
+		w.finish(SentAll)
+	}
+	if w.next != nil && w.part > 0 {
+		w.next.begins = -1
 	}
 }
 
 // giveUp ends all the requests that the writer has.
 func (w *writer) giveUp() {
+	gone := w.out.gone
 	w.reset()
-	w.next, w.failed = nil, nil
 	for w.first != nil {
-		w.finish(false)
+		sent := SentPart
+		if w.first.begins >= gone {
+			sent = SentNothing
+		}
+		w.finish(sent)
 	}
+	w.next, w.failed = nil, nil
 }
 
-func (w *writer) finish(sent bool) {
+func (w *writer) finish(sent Sent) {
 	r := w.first
 	w.first, r.next = r.next, nil
 	w.finished++
@@ -263,11 +276,13 @@ func (w *writer) reset() {
 func (o *outbound) add(b []byte) {
 	if len(b) > 0 {
 		o.bufs = append(o.bufs, b)
+		o.queued += int64(len(b))
 	}
 }
 
 // sent takes n bytes off.
 func (o *outbound) sent(n int) {
+	o.gone += int64(n)
 	for n > 0 {
 		if n < len(o.bufs[0]) {
 			o.bufs[0] = o.bufs[0][n:]
@@ -284,5 +299,5 @@ func (o *outbound) reset() {
 		o.bufs[i] = nil
 	}
 	o.bufs = o.pieces[:0]
-	o.file, o.left = nil, 0
+	o.file, o.left, o.queued, o.gone = nil, 0, 0, 0
 }

@@ -108,8 +108,8 @@ func TestAbortWaitsForEarlierReplies(t *testing.T) {
 				two := wait(t, "two", handled)
 				c.send(request(3, nil))
 				three := wait(t, "three", handled)
-				three.Reply(Reply{Parts: []Part{{Bytes: response(3, nil), Pool: true}}, Done: func(sent bool) {
-					if !sent {
+				three.Reply(Reply{Parts: []Part{{Bytes: response(3, nil), Pool: true}}, Done: func(sent Sent) {
+					if sent == SentNothing {
 						dropped.Add(1)
 					}
 				}})
@@ -232,16 +232,16 @@ func TestShortFileClosesTheConnection(t *testing.T) {
 		"copy":     {Reader: f, Pos: 20_000, Len: 40_000},
 	} {
 		t.Run(name, func(t *testing.T) {
-			done := make(chan bool, 2)
+			done := make(chan Sent, 2)
 			ended := make(chan *Conn, 1)
 			s := startServer(t, handlerFunc(func(r *Request) {
 				r.Reply(Reply{Parts: append(r.Scratch(), Part{Bytes: response(r.CorrelationID, make([]byte, 40_000)), Pool: true}, part),
-					Done: func(sent bool) { done <- sent }})
+					Done: func(sent Sent) { done <- sent }})
 			}), Options{OnClose: func(c *Conn) { ended <- c }})
 			c := s.dial(t)
 			c.send(request(1, nil))
-			if wait(t, "Done", done) {
-				t.Error("a reply that was cut counts as sent")
+			if wait(t, "Done", done) != SentPart {
+				t.Error("a reply that was cut does not count as sent in part")
 			}
 			if c := wait(t, "the end", ended); !errors.Is(c.cause, errShortFile) {
 				t.Error("closed for", c.cause)
@@ -300,7 +300,7 @@ func oneLife(t *testing.T, rt *rapid.T, f *os.File) {
 	var later sync.WaitGroup
 	h := handlerFunc(func(r *Request) {
 		i := r.CorrelationID
-		done := func(bool) {
+		done := func(Sent) {
 			calls[i].Add(1)
 			afterClose.Add(closes.Load())
 		}
@@ -472,4 +472,64 @@ func TestAppendPastABufferIsHarmless(t *testing.T) {
 	c := s.dial(t)
 	c.send(request(1, nil), request(2, nil))
 	c.wantReplies(1, 2)
+}
+
+// tornWire is a connection that takes a number of bytes and then breaks.
+type tornWire struct {
+	transport
+	room int
+}
+
+func (w *tornWire) send(o *outbound) error {
+	for len(o.bufs) > 0 {
+		n := min(w.room, len(o.bufs[0]))
+		if n == 0 {
+			return io.ErrClosedPipe
+		}
+		w.room -= n
+		o.sent(n)
+	}
+	return nil
+}
+
+func (w *tornWire) sendfiles() bool { return false }
+
+// Whoever charges for what leaves must know whether anything of a reply did.
+func TestDoneTellsWhetherAReplyBegan(t *testing.T) {
+	const size = 100 // of each of three replies; the last comes in many pieces
+	for room, want := range map[int][3]Sent{
+		0:                      {SentNothing, SentNothing, SentNothing},
+		1:                      {SentPart, SentNothing, SentNothing},
+		size:                   {SentPart, SentNothing, SentNothing}, // all of it, but in a turn that failed
+		size + 1:               {SentPart, SentPart, SentNothing},
+		2*size + 1:             {SentPart, SentPart, SentPart},
+		3*size + maxPieces - 2: {SentAll, SentAll, SentPart}, // in the second turn
+		3*size + maxPieces:     {SentAll, SentAll, SentAll},
+	} {
+		var got [3]Sent
+		w := newWriter(&Conn{srv: New(nil, Options{})})
+		w.conn.t = &tornWire{room: room}
+		var all [3]Request
+		for i := range all {
+			all[i].begins, all[i].Conn = notBegun, w.conn
+			all[i].refs.Store(2)
+			all[i].reply.Parts = []Part{{Bytes: make([]byte, size)}}
+			all[i].reply.Done = func(s Sent) { got[i] = s }
+			if i > 0 {
+				all[i-1].next = &all[i]
+			}
+		}
+		for range maxPieces {
+			all[2].reply.Parts = append(all[2].reply.Parts, Part{Bytes: make([]byte, 1)})
+		}
+		w.first, w.next = &all[0], &all[0]
+		if err := w.send(); err != nil {
+			w.giveUp()
+		}
+		for i, s := range want {
+			if got[i] != s {
+				t.Errorf("with room for %d bytes: reply %d: %d, want %d", room, i, got[i], s)
+			}
+		}
+	}
 }
