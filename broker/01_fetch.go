@@ -8,6 +8,7 @@ import (
 	"sluice/internal/server"
 	"sluice/kproto"
 	"sluice/log"
+	"sluice/throttle"
 )
 
 // Fetch (key 1), versions 4-18.
@@ -15,6 +16,8 @@ import (
 // Does: plans what each partition can give, waits for min_bytes in park.go, and answers with whole batches as file
 // ranges, which never pass through memory unless they are small. The first batch of the first partition that has one is
 // given even when it is larger than every limit (KIP-74). Sessions are in fetch_session.go.
+//
+// Dispatch throttling decides how many of the batches may leave (fetch_limits.go).
 //
 // Leaves out: followers. A replica id of zero or more is refused and no state is touched (CVE-2018-1288); the fields
 // that only followers send are read over. There are no aborted transactions yet; read_committed stops at the last stable
@@ -44,6 +47,7 @@ func fetch(b *Broker, r *server.Request) {
 	f.conn = b.resolver.connOf(r)
 	f.conn.setRack(f.rack)
 	f.conn.wait.Store(int64(f.wait))
+	f.who = f.conn.identity
 	if f.replica >= 0 || f.isolation < 0 || f.isolation > 1 {
 		f.refuse()
 	} else if err := f.enter(&b.fetchSessions, forgotten); err != nil {
@@ -52,6 +56,9 @@ func fetch(b *Broker, r *server.Request) {
 	}
 	if !f.resolve() {
 		f.wait = 0
+	}
+	if f.session == nil { // a session has an order of its own
+		f.first = b.dispatch.turn(len(f.parts))
 	}
 	await(f, f.wait)
 }
@@ -77,7 +84,16 @@ type fetchCall struct {
 	code   int16 // of the whole answer (version 7)
 	topics []fetchTopic
 	parts  []fetchPart // in the order in which they share max_bytes
+	first  int         // the part that the sharing begins with
 	avail  int64       // sum over parts
+
+	// Of dispatch throttling; fetch_limits.go.
+	who     identity
+	now     throttle.Instant // of the look under way; 0: the clock was not looked at
+	ahead   throttle.Cost    // of what the look under way has planned
+	gone    bool             // the client has hung up: nothing is to be taken for it
+	lines   []watch          // wakes that the partitions may use; nil while the call is not parked
+	waiting wait             // fetch_waits.go
 }
 
 // fetchTopic is a topic as the client names it.
@@ -105,6 +121,9 @@ type fetchPart struct {
 	sub     *subscription // whose allowance it draws on; nil when refused
 	cached  *sessionPart  // nil without a session
 	send    bool          // the answer names it
+	limit   *allowance    // nil: no limits were found
+	arrived bool          // exempt is set
+	exempt  bool          // it has no backlog, and such are exempt
 
 	fetchFound
 }
@@ -126,6 +145,7 @@ type source interface {
 	Offsets() (log.Offsets, error)
 	EpochEnd(e int32) (epoch int32, end int64, err error)
 	Read(from, limit int64, max int, whole bool) (log.Range, error)
+	Trim(r *log.Range, a log.Admitter) error
 }
 
 func (f *fetchCall) version() int16  { return f.req.Version }
@@ -133,11 +153,14 @@ func (f *fetchCall) flexible() bool  { return f.req.Version >= 12 }
 func (f *fetchCall) byTopicID() bool { return f.req.Version >= 13 }
 func (f *fetchCall) sources() int    { return len(f.parts) }
 func (f *fetchCall) committed() bool { return f.isolation == 1 }
+func (f *fetchCall) park(w []watch)  { f.lines = w }
 
 // dueAlone tells whether what was found ends the wait (B of park.go). What was refused before looking does not, as in
 // Kafka: a client that goes on to ask for a topic that is gone would turn the long polls of its other topics into a busy
 // loop.
-func (p *fetchPart) dueAlone() bool { return p.code != 0 && p.refused == 0 || p.diverges }
+func (p *fetchPart) dueAlone() bool {
+	return p.code != 0 && p.refused == 0 || p.diverges || p.lapses()
+}
 
 func (f *fetchCall) source(i int) watchable {
 	if f.parts[i].log == nil {
@@ -217,11 +240,39 @@ func (b *Broker) lookUp(k topicKey, byID bool, known string) fetchTopic {
 	return t
 }
 
-// plan implements parkable: it looks at the partitions in order and lets them share max_bytes.
+// maxRaces is how often a call makes another plan because others have taken what it had planned.
+const maxRaces = 100
+
+// plan implements parkable.
 func (f *fetchCall) plan(last bool) bool {
-	f.avail = 0
-	left, empty, due := f.maxBytes, true, last
-	for i := range f.parts {
+	f.gone = last && f.abandoned()
+	for races := 0; ; {
+		if due := f.survey() || last; !due {
+			f.release()
+			if f.hold() {
+				f.waitsOn(f.opensFirst())
+				return false
+			}
+			continue
+		}
+		if races++; f.reserve() || last || races > maxRaces {
+			f.letGo()
+			f.waitEnds()
+			return true
+		}
+		f.release()
+	}
+}
+
+// survey looks at the partitions in order, lets them share max_bytes, and tells whether what was found is due.
+func (f *fetchCall) survey() (due bool) {
+	f.now, f.ahead, f.avail = 0, throttle.Cost{}, 0
+	left, empty := f.maxBytes, true
+	for n := range f.parts {
+		i := f.first + n
+		if i >= len(f.parts) {
+			i -= len(f.parts)
+		}
 		p := &f.parts[i]
 		f.look(p, left, empty)
 		f.avail += p.avail
@@ -229,26 +280,37 @@ func (f *fetchCall) plan(last bool) bool {
 		empty = empty && p.rng.Len == 0
 		due = due || p.dueAlone()
 	}
-	if due || f.avail >= f.minBytes {
-		return true
-	}
-	f.release()
-	return false
+	return due || f.avail >= f.minBytes
 }
 
 // promise implements parkable. A partition alone may take all of max_bytes, so a promise is never less than the plan.
 func (f *fetchCall) promise(moved []int) bool {
-	due := false
-	for _, i := range moved {
-		p := &f.parts[i]
-		f.avail -= p.avail
-		f.look(p, f.maxBytes, false)
-		f.avail += p.avail
-		due = due || p.dueAlone()
-		p.rng.Release()
-		p.rng = log.Range{}
+	due, first := false, -1
+	f.now = 0
+	if f.waiting.cause >= forAllowance {
+		first = f.waiting.part
 	}
-	return due || f.avail >= f.minBytes
+	for _, i := range moved {
+		for held := false; !held; held = due || f.holdPart(i) {
+			p := &f.parts[i]
+			f.avail -= p.avail
+			f.ahead = throttle.Cost{}
+			f.look(p, f.maxBytes, false)
+			f.avail += p.avail
+			due = due || p.dueAlone()
+			p.rng.Release()
+			p.rng = log.Range{}
+		}
+		first = f.earlier(first, i)
+	}
+	if due || f.avail >= f.minBytes {
+		return true
+	}
+	if first >= 0 && f.parts[first].refusedBy() == nil {
+		first = f.opensFirst()
+	}
+	f.waitsOn(first)
+	return false
 }
 
 // release lets go of what the last plan holds.
@@ -265,6 +327,9 @@ func (f *fetchCall) release() {
 // given whatever its size.
 func (f *fetchCall) look(p *fetchPart, left int64, whole bool) {
 	p.fetchFound = fetchFound{}
+	if p.limit != nil {
+		p.limit.forget()
+	}
 	if p.refused != 0 {
 		p.fail(p.refused)
 		return
@@ -293,29 +358,40 @@ func (f *fetchCall) find(p *fetchPart, left int64, whole bool) (err error) {
 	if p.offset < p.offsets.Start || p.offset > p.offsets.End {
 		return log.ErrOffsetOutOfRange
 	}
-	limit := p.offsets.High
-	if f.committed() {
-		limit = p.offsets.Stable
-	}
+	limit := f.end(p)
+	throttled := f.throttled(p, limit)
 	if p.offset >= limit {
 		return nil
 	}
-	// Dispatch throttling will ask here for its allowance, and lower limit or bytes to what is granted.
 	bytes := min(left, int64(max(p.maxBytes, 0)))
 	if bytes > 0 || whole {
+		if throttled && !f.allow(p) {
+			return nil // as if there were no data
+		}
 		if p.rng, err = p.log.Read(p.offset, limit, int(bytes), whole); err != nil {
 			return err
 		}
 		if err := f.checkCodec(p); err != nil {
 			return err
 		}
+		if err := f.trim(p, limit); err != nil {
+			return err
+		}
 	}
 	p.avail = p.rng.Len
-	if p.rng.Len == 0 || p.rng.Next < limit {
+	if !p.lapses() && (p.rng.Len == 0 || p.rng.Next < limit) {
 		// There is more than fits, so all that fits is there.
 		p.avail = max(p.avail, bytes)
 	}
 	return nil
+}
+
+// end is where a partition's data end for the request.
+func (f *fetchCall) end(p *fetchPart) int64 {
+	if f.committed() {
+		return p.offsets.Stable
+	}
+	return p.offsets.High
 }
 
 // checkHistory compares the client's last record with the log's history of leader epochs. An offset beyond the end of

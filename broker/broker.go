@@ -51,8 +51,9 @@ type Broker struct {
 	cleaner       *log.Cleaner // nil: log.cleaner.enable is false
 	metrics       *metrics
 	fetchSessions fetchSessions // fetch_session.go; the zero value is ready
-	ready         atomic.Bool   // between the end of Start and Close
-	refused       error         // why the settings that were found at the start cannot be in force
+	dispatch      *dispatch
+	ready         atomic.Bool // between the end of Start and Close
+	refused       error       // why the settings that were found at the start cannot be in force
 	// dispatchChanged hears of the limits of dispatch throttling, when they change and for all that stands while the broker starts. t is
 	// the topic that changed or is new, whose own limits are in t.config().Dispatch; it is nil for the rest, which is in
 	// config().Dispatch and groupConfigs.policies(). The calls come one at a time, and before the reply of the request that made
@@ -70,7 +71,7 @@ func Start(o Options) (*Broker, error) {
 	if b.dir, err = log.Open(o.DataDir, log.Options{FS: o.FS, Logger: b.logger}); err != nil {
 		return nil, fmt.Errorf("start broker: %w", err)
 	}
-	b.topics = newTopics(b.dir)
+	b.topics = newTopics(b.dir, b.dispatch)
 	if err := b.load(); err != nil {
 		return nil, errors.Join(fmt.Errorf("start broker: %w", err), b.Close(context.Background()))
 	}
@@ -99,7 +100,8 @@ func newBroker(o Options) (*Broker, error) {
 	}
 	b.settings.Store(first)
 	b.pids.reserve = b.reserveProducerIDs
-	b.dispatchChanged = func(*topic) {}
+	b.dispatch = newDispatch()
+	b.dispatchChanged = b.limitsChanged
 	b.groups = newGroups(b)
 	b.resolver = newResolver(b.groups.owners)
 	b.resolver.unresolved = func() string { return b.config().UnresolvedSubscription }
@@ -108,6 +110,7 @@ func newBroker(o Options) (*Broker, error) {
 	b.stalls = b.newStalls()
 	b.metrics = newMetrics(b)
 	b.resolver.counted = b.metrics.groups.resolved
+	b.limitsChanged(nil)
 	return b, nil
 }
 
@@ -196,6 +199,7 @@ func (b *Broker) begin(meta metaProperties) error {
 // Close syncs everything and lets the data directory go. The server must have been shut down before.
 func (b *Broker) Close(ctx context.Context) error {
 	b.ready.Store(false)
+	b.dispatch.close()
 	b.retention.close()
 	b.stopCleaner()
 	b.stalls.stop()

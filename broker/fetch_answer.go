@@ -22,6 +22,7 @@ const (
 func (f *fetchCall) answer() {
 	f.choose()
 	f.noteRead()
+	f.answered()
 	a := fetchAnswer{fetchCall: f, w: wireWriter{b: server.GetBuffer(f.headerSize()), flex: f.flexible()}}
 	a.write()
 	req, reply := f.req, a.reply()
@@ -47,6 +48,7 @@ func (f *fetchCall) choose() {
 	defer x.mu.Unlock()
 	if x.epoch != nextSessionEpoch(f.sessionEpoch) {
 		f.code = errSessionEpoch.Code // a later request overtook this one
+		f.settle(server.SentNothing)
 		f.release()
 		return
 	}
@@ -184,6 +186,7 @@ func (a *fetchAnswer) writePart(p *fetchPart) {
 // failPart writes KAFKA_STORAGE_ERROR in the place of data that could not be read.
 func (a *fetchAnswer) failPart(p *fetchPart) {
 	p.rng.Release()
+	a.refund(p)
 	p.fail(kproto.KafkaStorageError)
 	if p.cached != nil {
 		a.session.mu.Lock()
@@ -246,7 +249,7 @@ func (a *fetchAnswer) writeTags(p *fetchPart) {
 // reply cuts the bytes where the ranges go.
 func (a *fetchAnswer) reply() server.Reply {
 	buf := a.w.b
-	if len(a.ranges) == 0 {
+	if len(a.ranges) == 0 && !a.charged() {
 		return server.Reply{Parts: append(a.req.Scratch(), server.Part{Bytes: buf, Pool: true})}
 	}
 	parts := slices.Grow(a.req.Scratch(), 2*len(a.ranges)+1)
@@ -260,7 +263,8 @@ func (a *fetchAnswer) reply() server.Reply {
 	if from < len(buf) {
 		parts = append(parts, server.Part{Bytes: buf[from:len(buf):len(buf)]})
 	}
-	return server.Reply{Parts: parts, Done: func(server.Sent) {
+	return server.Reply{Parts: parts, Done: func(sent server.Sent) {
+		a.settle(sent)
 		a.release()
 		server.PutBuffer(buf)
 		a.free()

@@ -25,8 +25,9 @@ func newFetchCall(b *Broker, req *server.Request) *fetchCall {
 
 // free returns the call to the pool. Its lists stay with it, empty.
 func (f *fetchCall) free() {
+	f.dropLimits()
 	f.clear()
-	if f.broker, f.req, f.conn, f.session, f.rack = nil, nil, nil, nil, nil; cap(f.parts) <= maxPooledParts {
+	if f.broker, f.req, f.conn, f.session, f.rack, f.lines = nil, nil, nil, nil, nil, nil; cap(f.parts) <= maxPooledParts {
 		fetchCalls.Put(f)
 	}
 }

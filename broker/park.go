@@ -31,6 +31,8 @@ type parkable interface {
 	// sources are the partitions to watch; nil stands for one that has none. The list must not change.
 	sources() int
 	source(i int) watchable
+	// park tells that the request waits from now on. A fire of watches[i] has the partition looked at again, as its own would.
+	park(watches []watch)
 	// plan looks at all partitions and says whether the answer is due (A, B). It is due always when last is set. When it
 	// is due the plan's result is kept for answer; otherwise nothing is held.
 	plan(last bool) bool
@@ -64,6 +66,7 @@ func await(q parkable, wait time.Duration) {
 			s.Watch(&p.watches[i])
 		}
 	}
+	q.park(p.watches)
 	if q.plan(false) {
 		p.finish()
 		return

@@ -77,6 +77,7 @@ func newFakePoll(t testing.TB, parts int, need int64) *fakePoll {
 
 func (f *fakePoll) sources() int             { return len(f.parts) }
 func (f *fakePoll) source(i int) watchable   { return f.parts[i] }
+func (f *fakePoll) park([]watch)             {}
 func (f *fakePoll) context() context.Context { return f.ctx }
 func (f *fakePoll) guard(fn func())          { fn() }
 

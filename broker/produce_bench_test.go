@@ -36,7 +36,7 @@ func newAppendPath(t testing.TB, size int) (*Broker, *server.Request) {
 	b.dir, err = log.Open(t.TempDir(), log.Options{FS: vfs.Disk{}})
 	check(t, err)
 	t.Cleanup(func() { check(t, b.dir.Close(context.Background())) })
-	b.topics = newTopics(b.dir)
+	b.topics = newTopics(b.dir, b.dispatch)
 	r := rig{t: t, b: b}
 	x := r.topic("a", 1, map[string]string{"sluice.durability": "os", "segment.bytes": "1073741824"})
 	q := produceTo(x, 9, -1, recordBatch(1, size))

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"io"
@@ -36,6 +37,16 @@ type rig struct {
 const rigEpoch = 3
 
 func newRig(t testing.TB, static map[string]string) *rig {
+	r := openRig(t, static)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	r.addr = l.Addr().String()
+	r.serve(l)
+	return r
+}
+
+// openRig is newRig without the server.
+func openRig(t testing.TB, static map[string]string) *rig {
 	r := &rig{t: t}
 	b, err := newBroker(Options{DataDir: "data", Static: static})
 	check(t, err)
@@ -45,17 +56,13 @@ func newRig(t testing.TB, static map[string]string) *rig {
 	check(t, err)
 	b.epoch = rigEpoch
 	b.dir.SetEpoch(rigEpoch)
-	b.topics = newTopics(b.dir)
+	b.topics = newTopics(b.dir, b.dispatch)
 	b.ready.Store(true)
 	r.b = b
-	r.serve()
 	return r
 }
 
-func (r *rig) serve() {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	check(r.t, err)
-	r.addr = l.Addr().String()
+func (r *rig) serve(l net.Listener) {
 	s := server.New(r.b, server.Options{OnClose: r.b.ConnClosed})
 	r.server = s
 	done := make(chan error, 1)
@@ -64,6 +71,7 @@ func (r *rig) serve() {
 		r.gate.open()
 		check(r.t, s.Shutdown(context.Background()))
 		<-done
+		r.b.dispatch.close()
 		check(r.t, r.b.dir.Close(context.Background()))
 	})
 }
@@ -117,6 +125,7 @@ type wire struct {
 	t    testing.TB
 	conn net.Conn
 	corr int32
+	id   string // client id; "test" if empty
 }
 
 func (r *rig) dial() *wire {
@@ -132,7 +141,7 @@ func (w *wire) send(version int16, q kmsg.Request) int32 {
 	w.t.Helper()
 	q.SetVersion(version)
 	w.corr++
-	_, err := w.conn.Write(kmsg.NewRequestFormatter(kmsg.FormatterClientID("test")).AppendRequest(nil, q, w.corr))
+	_, err := w.conn.Write(kmsg.NewRequestFormatter(kmsg.FormatterClientID(cmp.Or(w.id, "test"))).AppendRequest(nil, q, w.corr))
 	check(w.t, err)
 	return w.corr
 }

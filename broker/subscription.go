@@ -68,6 +68,8 @@ type subscription struct {
 	position atomic.Int64 // offset up to which it was given records
 
 	labelled uint64 // order of its label; guarded by resolver.mu
+
+	use atomic.Pointer[subscriptionUse] // see fetch_limits.go; nil until something was taken
 }
 
 // resolution is whom a subscription belongs to; immutable.

@@ -10,12 +10,14 @@ import (
 	"sluice/config"
 	"sluice/kproto"
 	"sluice/log"
+	"sluice/throttle"
 )
 
 // topics is what the data path knows: only what is durable in the catalog (fed by follow.go). Lookups are safe from any
 // goroutine and cheap. The catalog's own log is not in it.
 type topics struct {
-	dir *log.Dir
+	dir      *log.Dir
+	dispatch *dispatch // nil: no topic has limits
 
 	mu         sync.RWMutex // guards the fields below; never held while a topic's lock is taken
 	names      map[string]*topic
@@ -24,8 +26,8 @@ type topics struct {
 	partitions int      // of all topics
 }
 
-func newTopics(dir *log.Dir) *topics {
-	return &topics{dir: dir, names: map[string]*topic{}, ids: map[kproto.TopicID]*topic{}}
+func newTopics(dir *log.Dir, d *dispatch) *topics {
+	return &topics{dir: dir, dispatch: d, names: map[string]*topic{}, ids: map[kproto.TopicID]*topic{}}
 }
 
 // byName gives nil for an unknown topic.
@@ -91,7 +93,7 @@ func (t *topics) put(c catalog.Topic, conf *config.Topic, lc *log.Config) {
 	x := t.ids[c.ID]
 	known := int32(0)
 	if x == nil {
-		x = &topic{name: c.Name, id: c.ID, internal: c.Internal, dir: t.dir}
+		x = &topic{name: c.Name, id: c.ID, internal: c.Internal, dir: t.dir, limits: t.dispatch.throttled(c.Name, c.Internal)}
 		x.state.Store(&topicState{raw: c, config: conf, log: lc})
 	} else {
 		known = x.partitions()
@@ -123,6 +125,7 @@ func (t *topics) remove(id kproto.TopicID) *topic {
 		delete(t.names, x.name)
 	}
 	t.sorted = nil
+	t.dispatch.forget(x)
 	return x
 }
 
@@ -132,6 +135,7 @@ type topic struct {
 	id       kproto.TopicID
 	internal bool
 	dir      *log.Dir
+	limits   *throttle.Topic // of dispatch; nil for internal topics, which have none
 	state    atomic.Pointer[topicState]
 
 	mu   sync.RWMutex // guards the fields below

@@ -116,7 +116,7 @@ func FuzzScanProduce(f *testing.F) {
 func FuzzParseFetch(f *testing.F) {
 	b, err := newBroker(Options{})
 	check(f, err)
-	b.topics = newTopics(nil)
+	b.topics = newTopics(nil, nil)
 	x := &topic{name: "a", id: kproto.TopicID{1}}
 	for version := int16(4); version <= 18; version++ {
 		q := fetchOf(at(x, 0, 0), at(x, 1, 5))

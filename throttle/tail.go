@@ -41,6 +41,9 @@ func (t *tail) answered(next, end, threshold int64, now Instant) {
 	}
 }
 
+// ExemptsTails tells whether Settings.ExemptTail is set.
+func (t *Throttle) ExemptsTails() bool { return t.rules.Load().ExemptTail }
+
 // Arrived tells whether a fetch is exempt because its subscription has no backlog, which it never is unless Settings.ExemptTail is set. The
 // log ends for the fetch at end: at the high watermark or the last stable offset. Call it when the fetch arrives, once, and not when
 // it looks again after a wait.

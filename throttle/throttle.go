@@ -59,6 +59,9 @@ func (t *Throttle) Wake(now Instant) (next Instant) {
 	}
 }
 
+// Limited tells whether the broker's own allowance has a limit, which all partitions share then.
+func (t *Throttle) Limited() bool { return t.rules.Load().broker.limits() }
+
 func (t *Throttle) fairness() fairness { return t.rules.Load().fairness }
 
 // bucket is the two counters of a level.

@@ -22,6 +22,7 @@ type resolved struct {
 	version uint64
 	rules   *rules
 	levels
+	limited bool // something holds
 }
 
 // Topic adds a topic, which has no policies of its own before Configure. Close takes it out.
@@ -87,6 +88,9 @@ func (x *Topic) Path(i int32, sub string, now Instant) (p Path) {
 	return p
 }
 
+// Limited tells whether there may be a limit between a partition of the topic and some subscription. It costs two loads.
+func (x *Topic) Limited() bool { return x.limits().limited }
+
 // limits are the topic's limits as of now.
 func (x *Topic) limits() *resolved {
 	version := x.home.version.Load() // before the rules: what is newer than its version is found out of date next time
@@ -96,7 +100,8 @@ func (x *Topic) limits() *resolved {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	rules := x.home.rules.Load()
-	r := &resolved{version, rules, rules.resolve(x.name, x.own)}
+	r := &resolved{version: version, rules: rules, levels: rules.resolve(x.name, x.own)}
+	r.limited = rules.broker.limits() || r.topic.limits() || r.subscription.limits() || len(rules.groups) > 0
 	x.resolved.Store(r)
 	return r
 }

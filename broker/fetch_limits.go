@@ -1,0 +1,292 @@
+package broker
+
+import (
+	"context"
+	"sync"
+
+	"sluice/internal/server"
+	"sluice/log"
+	"sluice/throttle"
+)
+
+// The throttled side of Fetch. A partition to which limits apply is planned batch by batch against what its counters have;
+// the plans are taken from the counters when the answer is due and not before, so that a fetch that waits holds nothing. A
+// partition whose counters have nothing counts as one without new data: it holds up no other, throttle_time_ms stays 0, and
+// its fetch waits for allowance as it waits for data, until max_wait at the longest. min_bytes is waited for as long as data
+// lack, not allowance: that would lapse.
+//
+// What was taken for an answer of which nothing could be sent is given back.
+
+// allowance is what a partition's counters let a fetch have. A fetchPart has one from the first look on that found limits.
+type allowance struct {
+	sub     string // the name of the subscription that is charged
+	path    throttle.Path
+	from    int64 // offset of the fetch
+	planned bool
+	plan    throttle.Plan
+	refused bool // the partition has data and the counters have nothing
+	refusal throttle.Refusal
+	lapses  bool // to wait for more data would waste what there is
+	taken   bool
+	grant   throttle.Grant
+	watch   throttle.Watch
+}
+
+var allowances = sync.Pool{New: func() any { return new(allowance) }}
+
+// Admit implements log.Admitter.
+func (l *allowance) Admit(h log.Header) bool {
+	return l.plan.Add(throttle.Visible(h.Records, h.Last, l.from, h.Control), int64(h.Size))
+}
+
+func (l *allowance) refuse(r throttle.Refusal) {
+	l.planned, l.refused, l.refusal = false, true, r
+}
+
+// forget is called before each look.
+func (l *allowance) forget() {
+	l.planned, l.refused, l.lapses = false, false, false
+}
+
+// clock is now, the same for all of a look.
+func (f *fetchCall) clock() throttle.Instant {
+	if f.now == 0 {
+		f.now = instant()
+	}
+	return f.now
+}
+
+// throttled tells whether limits apply to a partition, whose data end for the fetch at end.
+func (f *fetchCall) throttled(p *fetchPart, end int64) bool {
+	x := f.topics[p.topic].topic.limits
+	if x == nil || !x.Limited() {
+		return false
+	}
+	if !p.arrived {
+		p.arrived = true
+		p.exempt = x.Arrived(p.partition, f.subscriptionOf(p, x), p.offset, end, f.clock())
+	}
+	return !p.exempt && !f.broker.dispatch.Exempt(f.who.principal, f.who.clientID)
+}
+
+// subscriptionOf is whose counters a partition is charged to. As long as it may be any of several groups' it is the strictest's.
+func (f *fetchCall) subscriptionOf(p *fetchPart, x *throttle.Topic) string {
+	k, _, rivals := p.sub.key()
+	name := k.subscription()
+	if rivals == nil {
+		return name
+	}
+	return x.Strictest(append([]string{name}, rivals...)...)
+}
+
+// allow asks for what the counters of a partition that has data let it have, and tells false if that is nothing.
+func (f *fetchCall) allow(p *fetchPart) bool {
+	if p.limit == nil {
+		p.limit = allowances.Get().(*allowance)
+	}
+	l, x := p.limit, f.topics[p.topic].topic.limits
+	if f.gone {
+		l.refuse(throttle.Refusal{})
+		return false
+	}
+	l.sub = f.subscriptionOf(p, x)
+	l.path = x.Path(p.partition, l.sub, f.clock())
+	p.sub.drawOn(l.sub, &l.path, f.clock())
+	if !l.path.Limited() {
+		return true
+	}
+	plan, refusal, ok := l.path.Plan(f.ahead, f.clock())
+	if !ok {
+		l.refuse(refusal)
+		l.lapses = refusal.Level == throttle.BrokerLevel && f.ahead[refusal.Unit] > 0
+		return false
+	}
+	l.planned, l.plan, l.from = true, plan, p.offset
+	return true
+}
+
+// trim plans which batches of a partition's range may leave, of those below limit, and ends the range behind them.
+func (f *fetchCall) trim(p *fetchPart, limit int64) error {
+	l := p.limit
+	if l == nil || !l.planned {
+		return nil
+	}
+	if err := p.log.Trim(&p.rng, l); err != nil {
+		l.planned = false
+		return err
+	}
+	l.plan.More = l.plan.More || p.rng.Next < limit
+	l.lapses = l.plan.Cut() && p.rng.Len > 0
+	f.ahead = f.ahead.Plus(l.plan.Cost())
+	return nil
+}
+
+// lapses tells whether waiting for more data would waste allowance.
+func (p *fetchPart) lapses() bool { return p.limit != nil && p.limit.lapses }
+
+// refusedBy is what the partition waits for, or nil if that is not allowance.
+func (p *fetchPart) refusedBy() *throttle.Refusal {
+	if p.limit == nil || !p.limit.refused {
+		return nil
+	}
+	return &p.limit.refusal
+}
+
+// reserve takes what was planned from the counters. What others have taken meanwhile is left out of the answer. It tells false if
+// that is all there was: then there may be another plan.
+func (f *fetchCall) reserve() bool {
+	took, lost := false, false
+	for i := range f.parts {
+		p := &f.parts[i]
+		l := p.limit
+		if l == nil || !l.planned || p.rng.Len == 0 {
+			continue
+		}
+		grant, refusal, ok := l.path.Reserve(l.plan, f.clock())
+		if ok {
+			l.grant, l.taken, took = grant, true, true
+			continue
+		}
+		l.refuse(refusal)
+		p.rng.Release()
+		p.rng, lost = log.Range{}, true
+	}
+	return took || !lost
+}
+
+// settle ends the account of an answer: what was not sent is given back, and what was is noted for when the connection
+// turns out to read for another group.
+func (f *fetchCall) settle(sent server.Sent) {
+	for i := range f.parts {
+		if p := &f.parts[i]; p.limit != nil && p.limit.taken {
+			if sent == server.SentNothing {
+				f.refund(p)
+			} else {
+				p.limit.taken = false
+				p.sub.drawn(p.limit.sub, &p.limit.grant)
+			}
+		}
+	}
+}
+
+// refund gives back what was taken for a partition.
+func (f *fetchCall) refund(p *fetchPart) {
+	if p.limit != nil && p.limit.taken {
+		p.limit.taken = false
+		p.limit.grant.Refund(instant())
+	}
+}
+
+// charged tells whether anything was taken for the answer.
+func (f *fetchCall) charged() bool {
+	for i := range f.parts {
+		if p := &f.parts[i]; p.limit != nil && p.limit.taken {
+			return true
+		}
+	}
+	return false
+}
+
+// hold waits for allowance in each partition that was refused. It tells false if there is some by now; then it must be looked again.
+func (f *fetchCall) hold() bool {
+	ok := true
+	for i := range f.parts {
+		ok = f.holdPart(i) && ok
+	}
+	return ok
+}
+
+// holdPart is hold for one partition. Each look at one ends in it or in letGo.
+func (f *fetchCall) holdPart(i int) bool {
+	l := f.parts[i].limit
+	switch {
+	case l == nil || f.lines == nil:
+		return true
+	case l.refused:
+		return l.watch.On(l.refusal, &f.lines[i], f.clock())
+	}
+	l.watch.Cancel(f.clock())
+	return true
+}
+
+// letGo waits no more.
+func (f *fetchCall) letGo() {
+	if f.lines == nil {
+		return
+	}
+	for i := range f.parts {
+		if l := f.parts[i].limit; l != nil {
+			l.watch.Cancel(f.clock())
+		}
+	}
+}
+
+// answered tells the limits how far consumers have come. They use it if those without backlog are exempt.
+func (f *fetchCall) answered() {
+	if !f.broker.dispatch.ExemptsTails() {
+		return
+	}
+	for i := range f.parts {
+		p := &f.parts[i]
+		if !p.arrived || p.code != 0 || p.diverges {
+			continue
+		}
+		next, x := p.offset, f.topics[p.topic].topic.limits
+		if p.rng.Len > 0 {
+			next = p.rng.Next
+		}
+		x.Answered(p.partition, f.subscriptionOf(p, x), next, f.end(p), f.clock())
+	}
+}
+
+// dropLimits gives the partitions' allowances back to the pool.
+func (f *fetchCall) dropLimits() {
+	for i := range f.parts {
+		if l := f.parts[i].limit; l != nil {
+			f.parts[i].limit = nil
+			*l = allowance{}
+			allowances.Put(l)
+		}
+	}
+}
+
+// abandoned tells whether the client of a parked fetch has hung up: then nothing is to be taken for it.
+func (f *fetchCall) abandoned() bool {
+	return f.lines != nil && f.context().Err() != nil && context.Cause(f.context()) != server.ErrStopping
+}
+
+// subscriptionUse is what a subscription took of its own counters in this window, in case it has to be moved to those of another group.
+type subscriptionUse struct {
+	mu  sync.Mutex // guards what follows
+	sub string
+	use throttle.Use
+}
+
+// drawOn is called before a subscription is planned for. What it took under another name in this window moves along, so that a new
+// name is no new allowance.
+func (s *subscription) drawOn(name string, path *throttle.Path, now throttle.Instant) {
+	u := s.use.Load()
+	if u == nil {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.sub != name {
+		u.use.Move(path, now)
+		u.sub = name
+	}
+}
+
+// drawn notes what was taken under a name.
+func (s *subscription) drawn(name string, g *throttle.Grant) {
+	u := s.use.Load()
+	if u == nil {
+		s.use.CompareAndSwap(nil, &subscriptionUse{sub: name})
+		u = s.use.Load()
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.sub == name { // else it moved while the answer was being sent
+		u.use.Add(g)
+	}
+}
