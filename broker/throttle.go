@@ -120,7 +120,7 @@ func (b *Broker) limitsChanged(t *topic) {
 		b.dispatch.Configure(limitsOf(&b.config().Dispatch, b.groupConfigs.policies()), instant())
 	} else if t.limits != nil {
 		own := t.config().Dispatch
-		t.limits.Configure(throttle.Policies{Topic: policyOf(own.Topic), Subscription: policyOf(own.Subscription)})
+		t.limits.Configure(throttle.Policies{Topic: policyOf(own.Topic), Subscription: policyOf(own.Subscription)}, instant())
 	}
 }
 
