@@ -22,7 +22,7 @@ type bubble struct {
 	readers sync.WaitGroup
 }
 
-// inBubble runs a test in a bubble with limits. Its tests run side by side.
+// inBubble runs a test in a bubble with limits.
 func inBubble(t *testing.T, s throttle.Settings, fn func(b *bubble)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -69,14 +69,15 @@ func (b *bubble) feed(l *log.Log, interval, until time.Duration) {
 
 // reader is a consumer without a group. Its client id stands for one.
 type reader struct {
-	b        *bubble
-	w        *wire
-	ask      []want
-	gap      time.Duration // between an answer and the next poll
-	wait     time.Duration // max_wait_ms
-	minBytes int32
-	maxBytes int32
-	pause    func() time.Duration // another gap, for once
+	b         *bubble
+	w         *wire
+	ask       []want
+	gap       time.Duration // between an answer and the next poll
+	wait      time.Duration // max_wait_ms
+	minBytes  int32
+	maxBytes  int32
+	isolation int8
+	pause     func() time.Duration // another gap, for once
 
 	until time.Duration // what comes later does not count
 	got   []readerGot
@@ -113,7 +114,7 @@ func (b *bubble) read(clientID string, until time.Duration, set func(*reader), p
 
 func (r *reader) poll() {
 	q := fetchOf(r.ask...)
-	q.MaxWaitMillis, q.MinBytes, q.MaxBytes = int32(r.wait.Milliseconds()), r.minBytes, r.maxBytes
+	q.MaxWaitMillis, q.MinBytes, q.MaxBytes, q.IsolationLevel = int32(r.wait.Milliseconds()), r.minBytes, r.maxBytes, r.isolation
 	r.take(r.w.do(12, q).(*kmsg.FetchResponse))
 }
 

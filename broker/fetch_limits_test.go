@@ -1,9 +1,16 @@
 package broker
 
 import (
+	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sluice/kproto"
+	"sluice/log"
 	"sluice/throttle"
 )
 
@@ -12,7 +19,6 @@ func msgs(n int64) throttle.Policy { return throttle.Policy{Messages: throttle.P
 
 // A topic's limit holds for each partition by itself.
 func TestTopicLimitIsPerPartition(t *testing.T) {
-	t.Parallel()
 	inBubble(t, throttle.Settings{Topic: msgs(10)}, func(b *bubble) {
 		x := b.topic("a", 2, nil)
 		b.backlog(x, 700, 1, 10)
@@ -24,9 +30,21 @@ func TestTopicLimitIsPerPartition(t *testing.T) {
 	})
 }
 
+// So does a subscription's, whoever of it reads the partition.
+func TestSubscriptionLimitIsPerPartition(t *testing.T) {
+	inBubble(t, throttle.Settings{Subscription: msgs(10)}, func(b *bubble) {
+		x := b.topic("a", 2, nil)
+		b.backlog(x, 700, 1, 10)
+		one, two := b.read("g", time.Minute, nil, at(x, 0, 0)), b.read("g", time.Minute, nil, at(x, 1, 0))
+		b.readers.Wait()
+		if one.total() != 600 || two.total() != 600 {
+			t.Errorf("%d and %d messages in a minute, want 600 each", one.total(), two.total())
+		}
+	})
+}
+
 // All that a broker dispatches draws on its own limit, whoever reads.
 func TestBrokerLimitIsShared(t *testing.T) {
-	t.Parallel()
 	inBubble(t, throttle.Settings{Broker: msgs(10)}, func(b *bubble) {
 		x, y := b.topic("x", 1, nil), b.topic("y", 1, nil)
 		b.backlog(x, 700, 1, 10)
@@ -49,15 +67,14 @@ func TestBrokerLimitIsShared(t *testing.T) {
 
 // A topic's limit is shared by all who read a partition, a subscription's is not.
 func TestTopicAndSubscriptionLimits(t *testing.T) {
-	t.Parallel()
 	for name, c := range map[string]struct {
-		s         throttle.Settings
-		each, all int64
-		off       int64
+		s              throttle.Settings
+		each, all, off int64
 	}{
 		"topic":        {throttle.Settings{Topic: msgs(10)}, 300, 600, 10},
 		"subscription": {throttle.Settings{Subscription: msgs(10)}, 600, 1200, 0},
 		"both":         {throttle.Settings{Topic: msgs(10), Subscription: msgs(4)}, 240, 480, 0},
+		"all":          {throttle.Settings{Broker: msgs(6), Topic: msgs(10), Subscription: msgs(4)}, 180, 360, 10},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, c.s, func(b *bubble) {
@@ -74,4 +91,451 @@ func TestTopicAndSubscriptionLimits(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What a period brings when batches hold several messages, by mode, and when bytes are limited.
+func TestBatchesAndBytesByPeriod(t *testing.T) {
+	size := func(value int) int64 { return int64(len(recordBatch(1, value))) }
+	for name, c := range map[string]struct {
+		s              throttle.Settings
+		records, value int
+		want           []int64 // records by second
+	}{
+		"precise":       {throttle.Settings{Topic: msgs(10), Mode: throttle.Precise}, 6, 10, []int64{12, 12, 6, 12, 12, 6}},
+		"by fours":      {throttle.Settings{Topic: msgs(10), Mode: throttle.Precise}, 4, 10, []int64{12, 8, 12, 8}},
+		"approximate":   {throttle.Settings{Topic: msgs(10)}, 6, 10, []int64{60, 0, 0, 0, 0, 0, 60}},
+		"batches":       {throttle.Settings{Topic: msgs(10), Mode: throttle.Batches}, 6, 10, []int64{60, 60, 60}},
+		"one large":     {throttle.Settings{Topic: msgs(10), Mode: throttle.Precise}, 50, 10, []int64{50, 0, 0, 0, 0, 50}},
+		"bytes":         {throttle.Settings{Topic: throttle.Policy{Bytes: throttle.PerPeriod(3 * size(1000))}}, 1, 1000, []int64{3, 3, 3}},
+		"bytes in debt": {throttle.Settings{Topic: throttle.Policy{Bytes: throttle.PerPeriod(size(1000)/2 + 1)}}, 1, 1000, []int64{1, 1, 0, 1, 0, 1}},
+		"both, bytes":   {throttle.Settings{Topic: throttle.Policy{Messages: throttle.PerPeriod(10), Bytes: throttle.PerPeriod(4 * size(100))}}, 1, 100, []int64{4, 4}},
+		"both, msgs":    {throttle.Settings{Topic: throttle.Policy{Messages: throttle.PerPeriod(3), Bytes: throttle.PerPeriod(4 * size(100))}}, 1, 100, []int64{3, 3}},
+		"large batches": {throttle.Settings{Topic: throttle.Policy{Bytes: throttle.PerPeriod(100_000)}}, 1, 1_000_000 - int(size(0)), []int64{1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, c.s, func(b *bubble) {
+				x := b.topic("x", 1, nil)
+				b.backlog(x, 100, c.records, c.value)
+				r := b.read("r", time.Duration(len(c.want))*time.Second, nil, at(x, 0, 0))
+				b.readers.Wait()
+				got := r.windows(len(c.want), time.Second)
+				if !slices.Equal(got, c.want) {
+					t.Errorf("%v, want %v", got, c.want)
+				}
+			})
+		})
+	}
+}
+
+// A partition without allowance is as one without data: it holds up no other, and nobody is told of a throttle time.
+func TestThrottledBesideUnthrottled(t *testing.T) {
+	inBubble(t, throttle.Settings{}, func(b *bubble) {
+		slow, fast := b.topic("slow", 1, nil), b.topic("fast", 1, nil)
+		slow.limits.Configure(throttle.Policies{Topic: msgs(1)}, instant())
+		b.backlog(slow, 100, 1, 10)
+		r := b.read("r", 20*time.Second, func(r *reader) { r.wait = 5 * time.Second }, at(slow, 0, 0), at(fast, 0, 0))
+		b.feed(fast.partition(0), 10*time.Millisecond, 19*time.Second)
+		b.readers.Wait()
+		if n := r.of(slow, 0); n != 20 {
+			t.Errorf("%d slow messages in 20 s, want 20", n)
+		}
+		sent := 0
+		for _, g := range r.got {
+			if g.topic != fast.name {
+				continue
+			}
+			// One is sent each 10 ms, and the reader is away for 1 ms after each answer.
+			for range g.records {
+				sent++
+				if late := g.at - time.Duration(sent)*10*time.Millisecond; late > time.Millisecond {
+					t.Fatalf("message %d came after %v", sent, late)
+				}
+			}
+		}
+		if sent != 1899 {
+			t.Errorf("%d fast messages", sent)
+		}
+	})
+}
+
+// min_bytes is waited for as long as data lack; allowance would lapse meanwhile.
+func TestMinBytesDoesNotWaitForAllowance(t *testing.T) {
+	inBubble(t, throttle.Settings{Topic: msgs(10)}, func(b *bubble) {
+		x, y := b.topic("x", 1, nil), b.topic("y", 1, nil)
+		b.backlog(x, 700, 1, 10)
+		lots := func(r *reader) { r.wait, r.minBytes = 5*time.Second, 1<<20 }
+		behind := b.read("behind", time.Minute, lots, at(x, 0, 0))
+		b.feed(y.partition(0), time.Second, time.Minute)
+		tail := b.read("tail", time.Minute, lots, at(y, 0, 0))
+		b.readers.Wait()
+		if behind.total() != 600 {
+			t.Errorf("%d messages in a minute, want 600", behind.total())
+		}
+		if tail.polls > 13 { // there is allowance, and no data
+			t.Errorf("the tail's reader polled %d times for 1 MiB", tail.polls)
+		}
+	})
+}
+
+// Without max_wait nobody is parked: answers are empty, without error.
+func TestNoAllowanceAndNoWait(t *testing.T) {
+	inBubble(t, throttle.Settings{Topic: msgs(10)}, func(b *bubble) {
+		x := b.topic("x", 1, nil)
+		b.backlog(x, 100, 1, 10)
+		r := b.read("r", 2*time.Second, func(r *reader) { r.wait = 0 }, at(x, 0, 0))
+		b.readers.Wait()
+		if r.polls < 1900 || r.total() != 20 {
+			t.Errorf("%d polls brought %d messages, want 20", r.polls, r.total())
+		}
+	})
+}
+
+// Reading again is charged again.
+func TestSeekIsCharged(t *testing.T) {
+	inBubble(t, throttle.Settings{Topic: msgs(10)}, func(b *bubble) {
+		x := b.topic("x", 1, nil)
+		b.backlog(x, 100, 1, 10)
+		r := b.read("r", 2*time.Second, nil, at(x, 0, 0))
+		r.pause = func() time.Duration {
+			r.ask[0].offset = 0
+			return 0
+		}
+		b.readers.Wait()
+		if got := r.windows(2, time.Second); got[0] != 10 || got[1] != 10 {
+			t.Error(got)
+		}
+	})
+}
+
+// A fetch that waits for allowance hears of each change that gives it some.
+func TestChangesWakeFetches(t *testing.T) {
+	minute := func(n int64) throttle.Policy {
+		return throttle.Policy{Messages: throttle.PerPeriod(n), Period: time.Minute}
+	}
+	for name, change := range map[string]func(b *bubble, x *topic){
+		"raised":          func(b *bubble, x *topic) { b.limit(throttle.Settings{Topic: minute(20)}) },
+		"gone":            func(b *bubble, x *topic) { b.limit(throttle.Settings{}) },
+		"shorter":         func(b *bubble, x *topic) { b.limit(throttle.Settings{Topic: msgs(10)}) },
+		"a topic's own":   func(b *bubble, x *topic) { x.limits.Configure(throttle.Policies{Topic: minute(30)}, instant()) },
+		"exempt":          func(b *bubble, x *topic) { b.limit(throttle.Settings{Topic: minute(10), ExemptClients: []string{"r"}}) },
+		"topic unlimited": func(b *bubble, x *topic) { x.limits.Configure(throttle.Policies{Topic: msgs(-1)}, instant()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, throttle.Settings{Topic: minute(10)}, func(b *bubble) {
+				x := b.topic("x", 1, nil)
+				b.backlog(x, 100, 1, 10)
+				r := b.read("r", 25*time.Second, func(r *reader) { r.wait = 40 * time.Second }, at(x, 0, 0))
+				time.Sleep(20 * time.Second)
+				change(b, x)
+				b.readers.Wait()
+				if len(r.got) < 2 || r.got[1].at > 21*time.Second {
+					t.Fatalf("not woken: %v", r.got)
+				}
+				if name != "shorter" && r.got[1].at != 20*time.Second {
+					t.Errorf("woken after %v", r.got[1].at)
+				}
+			})
+		})
+	}
+}
+
+// Exempt clients are neither held up nor counted.
+func TestExemptClients(t *testing.T) {
+	inBubble(t, throttle.Settings{Broker: msgs(10), ExemptClients: []string{"free"}}, func(b *bubble) {
+		x := b.topic("x", 1, nil)
+		b.backlog(x, 100, 1, 10)
+		bound := b.read("bound", 5*time.Second, nil, at(x, 0, 0))
+		free := b.read("free", 5*time.Second, nil, at(x, 0, 0))
+		b.readers.Wait()
+		if free.total() != 100 || bound.total() != 50 {
+			t.Errorf("%d without a limit, %d with one", free.total(), bound.total())
+		}
+	})
+}
+
+// Who reads at the end is not throttled if the settings say so, until it falls behind.
+func TestTailsMayBeExempt(t *testing.T) {
+	for _, exempt := range []bool{true, false} {
+		t.Run(fmt.Sprint(exempt), func(t *testing.T) {
+			inBubble(t, throttle.Settings{Topic: msgs(10), ExemptTail: exempt}, func(b *bubble) {
+				x := b.topic("x", 1, nil)
+				b.feed(x.partition(0), 10*time.Millisecond, 20*time.Second)
+				r := b.read("r", 150*time.Second, func(r *reader) {
+					r.pause = func() (d time.Duration) {
+						if now := time.Since(b.born); now > 9*time.Second && now < 10*time.Second {
+							return 10*time.Second - now + 11*time.Second // for a thousand records and more
+						}
+						return 0
+					}
+				}, at(x, 0, 0))
+				b.readers.Wait()
+				by := r.windows(150, time.Second)
+				if !exempt {
+					if n := r.total(); n < 1380 || n > 1400 {
+						t.Errorf("%d messages, want 10 a second but for some 11 seconds: %v", n, by)
+					}
+					return
+				}
+				if early := by[1:9]; slices.Min(early) < 98 || slices.Max(early) > 102 {
+					t.Errorf("before the pause: %v", early)
+				}
+				if behind := by[22:120]; slices.Min(behind) != 10 || slices.Max(behind) != 10 {
+					t.Errorf("after the pause: %v", behind)
+				}
+				if r.total() != 1999 {
+					t.Errorf("%d messages in all", r.total())
+				}
+				b.produceMany(x.partition(0), 30)
+				before := r.total()
+				r.until = time.Hour
+				r.poll()
+				if n := r.total() - before; n != 30 {
+					t.Errorf("%d messages at once when it had caught up again, want 30", n)
+				}
+			})
+		})
+	}
+}
+
+func (b *bubble) produceMany(l *log.Log, n int) {
+	for range n {
+		b.produce(l, 1, 10)
+	}
+}
+
+// In a session a throttled partition is named when its high watermark moves, without records, and the session goes on.
+func TestSessionWithThrottledPartition(t *testing.T) {
+	inBubble(t, throttle.Settings{Topic: msgs(1)}, func(b *bubble) {
+		x := b.topic("x", 2, nil)
+		b.backlog(x, 3, 1, 10)
+		w := b.dial("r")
+		ask := func(epoch, id int32, parts ...want) *kmsg.FetchResponse {
+			q := fetchOf(parts...)
+			q.SessionEpoch, q.SessionID, q.MaxWaitMillis = epoch, id, 100
+			resp := w.do(12, q).(*kmsg.FetchResponse)
+			if resp.ErrorCode != 0 || resp.ThrottleMillis != 0 {
+				t.Fatalf("epoch %d: %+v", epoch, resp)
+			}
+			return resp
+		}
+		first := ask(0, 0, at(x, 0, 0), at(x, 1, 0))
+		if ps := fetched(first); len(ps) != 2 || len(ps[0].RecordBatches) == 0 || len(ps[1].RecordBatches) == 0 {
+			t.Fatalf("%+v", ps)
+		}
+		id := first.SessionID
+		if ps := fetched(ask(1, id, at(x, 0, 1), at(x, 1, 1))); len(ps) != 0 {
+			t.Errorf("nothing has moved: %+v", ps)
+		}
+		b.produce(x.partition(0), 1, 10)
+		if ps := fetched(ask(2, id)); len(ps) != 1 || ps[0].Partition != 0 || ps[0].HighWatermark != 4 || ps[0].RecordBatches == nil || len(ps[0].RecordBatches) != 0 {
+			t.Errorf("the high watermark has moved: %+v", ps)
+		}
+		if ps := fetched(ask(3, id)); len(ps) != 0 {
+			t.Errorf("nothing has moved since: %+v", ps)
+		}
+		time.Sleep(time.Second)
+		if ps := fetched(ask(4, id)); len(ps) != 2 || len(ps[0].RecordBatches) == 0 || len(ps[1].RecordBatches) == 0 {
+			t.Errorf("the next second: %+v", ps)
+		}
+	})
+}
+
+// Without a session a throttled partition is named too, empty.
+func TestThrottledPartitionIsNamed(t *testing.T) {
+	inBubble(t, throttle.Settings{Topic: msgs(1)}, func(b *bubble) {
+		x := b.topic("x", 1, nil)
+		b.backlog(x, 3, 1, 10)
+		w := b.dial("r")
+		for i, n := range []int{1, 0} {
+			ps := fetched(w.do(12, fetchOf(at(x, 0, 0))))
+			if len(ps) != 1 || ps[0].ErrorCode != 0 || ps[0].HighWatermark != 3 || len(offsetsOf(t, ps[0].RecordBatches)) != n {
+				t.Errorf("fetch %d: %+v", i, ps)
+			}
+		}
+	})
+}
+
+// Control batches count as no messages, and hold nobody up.
+func TestControlBatchesAreFree(t *testing.T) {
+	inBubble(t, throttle.Settings{Topic: msgs(10), Mode: throttle.Precise}, func(b *bubble) {
+		x := b.topic("x", 1, nil)
+		for range 40 {
+			b.produce(x.partition(0), 1, 10)
+			for range 3 {
+				_, err := x.partition(0).Append(kproto.EndMarker{}.Batch(5, 0, 0), internalAppend)
+				check(t, err)
+			}
+		}
+		r := b.read("r", 4*time.Second, nil, at(x, 0, 0))
+		r.isolation = 1
+		b.readers.Wait()
+		if got := r.windows(4, time.Second); !slices.Equal(got, []int64{10, 10, 10, 10}) {
+			t.Error(got)
+		}
+	})
+}
+
+// A fetch into the middle of a batch is charged for what the application sees of it.
+func TestMiddleOfABatch(t *testing.T) {
+	inBubble(t, throttle.Settings{Topic: msgs(10), Mode: throttle.Precise}, func(b *bubble) {
+		x := b.topic("x", 1, nil)
+		b.produce(x.partition(0), 100, 10)
+		b.backlog(x, 30, 1, 10)
+		r := b.read("r", 2*time.Second, nil, at(x, 0, 95))
+		b.readers.Wait()
+		if got := r.windows(2, time.Second); !slices.Equal(got, []int64{10, 10}) {
+			t.Error(got)
+		}
+	})
+}
+
+// What could not be sent is given back, what may have arrived is not.
+func TestChargesOfLostConnections(t *testing.T) {
+	for name, c := range map[string]struct {
+		read func(t *testing.T, w *wire)
+		left int
+	}{
+		"before a byte":       {func(t *testing.T, w *wire) { time.Sleep(time.Millisecond) }, 10},
+		"after the first one": {func(t *testing.T, w *wire) { _, err := w.conn.Read(make([]byte, 1)); check(t, err) }, 0},
+	} {
+		for _, size := range []int{10, 20_000} { // copied into the answer, and sent from the file
+			t.Run(fmt.Sprint(name, size), func(t *testing.T) {
+				inBubble(t, throttle.Settings{Topic: msgs(10), Subscription: msgs(10), Broker: msgs(10)}, func(b *bubble) {
+					x := b.topic("x", 1, nil)
+					b.backlog(x, 20, 1, size)
+					w := b.dial("one")
+					w.send(12, fetchOf(at(x, 0, 0)))
+					c.read(t, w)
+					w.conn.Close()
+					time.Sleep(time.Millisecond)
+					got := fetched(b.dial("one").do(12, fetchOf(at(x, 0, 0))))[0]
+					if n := len(offsetsOf(t, got.RecordBatches)); n != c.left {
+						t.Errorf("%d messages are left of 10, want %d", n, c.left)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A client that hangs up while its fetch is held costs nothing, and others wait no longer for it.
+func TestHangUpWhileHeld(t *testing.T) {
+	inBubble(t, throttle.Settings{Topic: msgs(1)}, func(b *bubble) {
+		x := b.topic("x", 1, nil)
+		b.backlog(x, 20, 1, 10)
+		gone := b.dial("one")
+		gone.do(12, fetchOf(at(x, 0, 0)))
+		q := fetchOf(at(x, 0, 1))
+		q.MaxWaitMillis, q.MinBytes = 10_000, 1
+		gone.send(12, q)
+		time.Sleep(500 * time.Millisecond)
+		gone.conn.Close()
+		time.Sleep(600 * time.Millisecond)
+		if ps := fetched(b.dial("two").do(12, fetchOf(at(x, 0, 1)))); len(ps[0].RecordBatches) == 0 {
+			t.Error("the next second's message was taken for a client that is gone")
+		}
+	})
+}
+
+// A partition that a request names twice is no way around its limit.
+func TestPartitionNamedTwice(t *testing.T) {
+	inBubble(t, throttle.Settings{Topic: msgs(10)}, func(b *bubble) {
+		x := b.topic("x", 1, nil)
+		b.backlog(x, 100, 1, 10)
+		n := 0
+		for _, p := range fetched(b.dial("r").do(12, fetchOf(at(x, 0, 0), at(x, 0, 0), at(x, 0, 50)))) {
+			n += len(offsetsOf(t, p.RecordBatches))
+		}
+		if n != 10 {
+			t.Errorf("%d messages, want 10", n)
+		}
+	})
+}
+
+// Partitions that share the broker's limit get alike, whatever their place in the request.
+func TestPartitionsShareAlike(t *testing.T) {
+	inBubble(t, throttle.Settings{Broker: msgs(7)}, func(b *bubble) {
+		x := b.topic("x", 5, nil)
+		b.backlog(x, 200, 1, 10)
+		parts := []want{at(x, 0, 0), at(x, 1, 0), at(x, 2, 0), at(x, 3, 0), at(x, 4, 0)}
+		r := b.read("r", time.Minute, nil, parts...)
+		b.readers.Wait()
+		for i := range x.partitions() {
+			if n := r.of(x, i); n < 80 || n > 88 {
+				t.Errorf("partition %d gave %d of 420 messages", i, n)
+			}
+		}
+		if r.total() != 420 {
+			t.Errorf("%d messages in a minute, want 420", r.total())
+		}
+	})
+}
+
+// Without a limit there is nothing to count with.
+func TestNoLimitsNoCounters(t *testing.T) {
+	inBubble(t, throttle.Settings{}, func(b *bubble) {
+		x := b.topic("x", 1, nil)
+		b.backlog(x, 10, 1, 10)
+		r := b.read("r", time.Second, nil, at(x, 0, 0))
+		b.readers.Wait()
+		if r.total() != 10 || x.limits.Subscriptions(0) != nil {
+			t.Errorf("%d messages; counters of %v", r.total(), x.limits.Subscriptions(0))
+		}
+	})
+}
+
+// No consumer may pass for a broker, under limits or without.
+func TestFollowersAreRefused(t *testing.T) {
+	inBubble(t, throttle.Settings{Broker: msgs(1)}, func(b *bubble) {
+		x := b.topic("x", 1, nil)
+		b.backlog(x, 10, 1, 10)
+		for version := int16(12); version <= 17; version++ {
+			q := fetchOf(at(x, 0, 0))
+			q.ReplicaID, q.ReplicaState.ID = 2, 2
+			if p := fetched(b.dial("r").do(version, q))[0]; p.ErrorCode != kproto.TopicAuthorizationFailed || len(p.RecordBatches) > 0 {
+				t.Errorf("v%d: %+v", version, p)
+			}
+		}
+	})
+}
+
+// All of the time that fetches are held is booked, to what they wait for at each moment.
+func TestWaitsAreBooked(t *testing.T) {
+	inBubble(t, throttle.Settings{}, func(b *bubble) {
+		x, y := b.topic("x", 1, nil), b.topic("y", 1, nil)
+		x.limits.Configure(throttle.Policies{Topic: msgs(10)}, instant())
+		b.backlog(x, 20, 1, 10)
+		long := func(r *reader) { r.wait = 5 * time.Second }
+		w := b.read("limited", 2*time.Second, long, at(x, 0, 0)) // 10 now, 10 after a second; then 5 s for data
+		b.read("few bytes", time.Second, func(r *reader) {       // the first record after 1 s, the second after 2 s
+			r.wait, r.minBytes = 5*time.Second, 100
+		}, at(y, 0, 0))
+		b.read("both", time.Second, long, at(x, 0, 20), at(y, 0, 0))
+		b.feed(y.partition(0), time.Second, 2500*time.Millisecond)
+		b.readers.Wait()
+		if w.total() != 20 {
+			t.Fatalf("%v", w.got)
+		}
+		got := map[string]time.Duration{}
+		held := int64(0)
+		b.b.dispatch.waits.each(func(topic string, group groupKey, n int64, by [causes]time.Duration) {
+			held += n
+			for c, d := range by {
+				if d > 0 {
+					got[fmt.Sprintf("%s %s %v", topic, group.name, cause(c))] = d
+				}
+			}
+		})
+		const ms = time.Millisecond
+		want := map[string]time.Duration{
+			"x client:User:ANONYMOUS/limited topic messages": 999 * ms,
+			"x client:User:ANONYMOUS/limited no data":        5000 * ms,
+			"y client:User:ANONYMOUS/few bytes no data":      1000 * ms,
+			"y client:User:ANONYMOUS/few bytes min bytes":    1000 * ms,
+			" client:User:ANONYMOUS/both no data":            1000 * ms,
+		}
+		if !maps.Equal(got, want) || held != 4 {
+			t.Errorf("%d fetches were held: %v, want %v", held, got, want)
+		}
+	})
 }
