@@ -110,7 +110,7 @@ func (v view) readyAt(now Instant) Instant {
 	}
 	p := v.span.pace
 	k := v.used() / p.units
-	if k > (math.MaxInt64-int64(v.span.start))/p.period {
+	if k > (math.MaxInt64-max(0, int64(v.span.start)))/p.period {
 		return Never
 	}
 	return v.span.start + Instant(k*p.period)
