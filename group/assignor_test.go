@@ -242,18 +242,36 @@ func TestPreferredAssignor(t *testing.T) {
 	}
 }
 
-// BenchmarkUniform is a thousand members and partitions, and one more member.
+// BenchmarkUniform is of as many members as partitions, in what costs most: one more member comes; all partitions are one member's; and
+// they are, and half of the members are subscribed to another topic as well.
 func BenchmarkUniform(b *testing.B) {
-	topic := testTopicID("t")
-	in := assignorInput{partitions: map[kproto.TopicID]int32{topic: 1000}}
-	for i := range 1000 {
-		in.members = append(in.members, assignorMember{id: fmt.Sprintf("%04d", i), topics: []kproto.TopicID{topic}})
-	}
-	for i, s := range assignUniform(in) {
-		in.members[i].had = s
-	}
-	in.members = append(in.members, assignorMember{id: "9999", topics: []kproto.TopicID{topic}})
-	for b.Loop() {
-		assignUniform(in)
+	t, u := testTopicID("t"), testTopicID("u")
+	for _, n := range []int{100, 1000, 10_000} {
+		in := assignorInput{partitions: map[kproto.TopicID]int32{t: int32(n), u: int32(n)}}
+		for i := range n {
+			in.members = append(in.members, assignorMember{id: fmt.Sprintf("%04d", i), topics: []kproto.TopicID{t}})
+		}
+		run := func(name string) {
+			b.Run(fmt.Sprint(name, "/", n), func(b *testing.B) {
+				for b.Loop() {
+					assignUniform(in)
+				}
+			})
+		}
+		all := assignUniform(assignorInput{members: in.members[:1], partitions: in.partitions})[0]
+		for i, s := range assignUniform(in) {
+			in.members[i].had = s
+		}
+		in.members[n-1].had = nil
+		run("join")
+		for i := range in.members {
+			in.members[i].had = nil
+		}
+		in.members[0].had = all
+		run("all-of-one")
+		for i := range n / 2 {
+			in.members[2*i].topics = []kproto.TopicID{t, u}
+		}
+		run("differing")
 	}
 }

@@ -9,14 +9,21 @@ import (
 )
 
 // assignUniform spreads all partitions evenly: with equal subscriptions the members' loads differ by at most one. It leaves
-// everybody what it had as far as that allows. First it gives what nobody has to the least loaded, then it moves
-// partitions from the most loaded to the least loaded, one at a time, until no move makes the assignment more even.
+// everybody what it had as far as that allows. With equal subscriptions it takes from each what is beyond its share, and then
+// gives what nobody has to the least loaded; that takes time in proportion to the members and the partitions. With others it gives what
+// nobody has, and then moves partitions from the most loaded to the least loaded, one at a time, until no move makes the
+// assignment more even.
 func assignUniform(in assignorInput) []partitionSet {
 	u := newUniform(in)
+	if u.alike {
+		u.trim()
+	}
 	for _, topic := range u.topics {
 		u.place(topic)
 	}
-	u.balance()
+	if !u.alike {
+		u.balance()
+	}
 	out := make([]partitionSet, len(u.has))
 	for i, byTopic := range u.has {
 		var all []topicPartition
@@ -30,8 +37,9 @@ func assignUniform(in assignorInput) []partitionSet {
 	return out
 }
 
-// maxMoves bounds the work of evening out subscriptions that differ, which nobody needs to be perfect.
-const maxMoves = 100_000
+// maxBalanceWork bounds the work of evening out subscriptions that differ, which nobody needs to be perfect: looks at a topic's subscriber. So
+// many take some tenths of a second, in which the groups of the same partition wait.
+const maxBalanceWork = 1 << 27
 
 // uniform is an assignment in the making. Members are named by their place in the input.
 type uniform struct {
@@ -41,6 +49,7 @@ type uniform struct {
 	load        []int
 	has         []map[kproto.TopicID][]int32
 	alike       bool // every member is subscribed to every topic
+	work        int  // of balancing, so far
 }
 
 // newUniform begins with what the members had and may keep.
@@ -66,6 +75,44 @@ func newUniform(in assignorInput) *uniform {
 		}
 	}
 	return u
+}
+
+// trim takes from each member what is beyond its share. Those with most may have the shares that are larger by one.
+func (u *uniform) trim() {
+	total := 0
+	for _, topic := range u.topics {
+		total += int(u.partitions[topic])
+	}
+	for rank, i := range u.byLoad() {
+		share := total / len(u.members)
+		if rank < total%len(u.members) {
+			share++
+		}
+		for _, topic := range u.topics {
+			for u.load[i] > share && len(u.has[i][topic]) > 0 {
+				u.take(i, topic)
+			}
+		}
+	}
+}
+
+// byLoad gives the members, the most loaded first, and of equals the last one.
+func (u *uniform) byLoad() []int {
+	order := make([]int, len(u.load))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int { return cmp.Or(cmp.Compare(u.load[j], u.load[i]), cmp.Compare(j, i)) })
+	return order
+}
+
+// take takes the last partition of a topic that a member has.
+func (u *uniform) take(i int, topic kproto.TopicID) int32 {
+	list := u.has[i][topic]
+	last := len(list) - 1
+	u.has[i][topic] = list[:last]
+	u.load[i]--
+	return list[last]
 }
 
 func (u *uniform) give(i int, topic kproto.TopicID, partition int32) {
@@ -108,35 +155,33 @@ func (q *loadQueue) Pop() any      { return nil }
 
 // balance moves partitions while that evens out loads.
 func (u *uniform) balance() {
-	for range maxMoves {
-		if !u.move() {
-			return
+	for moved := true; moved && u.work < maxBalanceWork; {
+		moved = false
+		order := u.byLoad()
+		for rank, from := range order {
+			next := 0
+			if rank+1 < len(order) {
+				next = u.load[order[rank+1]]
+			}
+			moved = u.lower(from, next) || moved
 		}
 	}
 }
 
-// move finds the most loaded member that can give something to one with at least two less, and moves one partition.
-func (u *uniform) move() bool {
-	givers := make([]int, len(u.load))
-	for i := range givers {
-		givers[i] = i
-	}
-	slices.SortStableFunc(givers, func(i, j int) int { return cmp.Compare(u.load[j], u.load[i]) })
-	for _, from := range givers {
+// lower moves partitions from a member while it has more than the next one, but at least one if that evens out loads.
+func (u *uniform) lower(from, next int) (moved bool) {
+	for u.work < maxBalanceWork {
 		topic, to := u.taker(from)
-		if to >= 0 {
-			list := u.has[from][topic]
-			last := len(list) - 1
-			u.give(to, topic, list[last])
-			u.has[from][topic] = list[:last]
-			u.load[from]--
-			return true
+		if to < 0 {
+			break
 		}
-		if u.alike {
-			return false // nobody with less has anything that the most loaded could not give
+		u.give(to, topic, u.take(from, topic))
+		moved = true
+		if u.load[from] <= next {
+			break
 		}
 	}
-	return false
+	return moved
 }
 
 // taker gives the least loaded member that could take something of this one, and of which topic; -1: none.
@@ -146,13 +191,11 @@ func (u *uniform) taker(from int) (topic kproto.TopicID, to int) {
 		if len(u.has[from][t]) == 0 {
 			continue
 		}
+		u.work += len(u.subscribers[t])
 		for _, i := range u.subscribers[t] {
 			if u.load[i]+1 < u.load[from] && (to < 0 || u.load[i] < u.load[to]) {
 				topic, to = t, i
 			}
-		}
-		if u.alike && to >= 0 {
-			return topic, to
 		}
 	}
 	return topic, to
