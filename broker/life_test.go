@@ -17,7 +17,8 @@ type expected struct {
 }
 
 // TestRandomLives makes, changes, fills and deletes topics, stops the broker and cuts the power, in random order, and
-// compares what clients see with a model after each step that a client was told of.
+// compares what clients see with a model after each step that a client was told of. All the while, the topics and the
+// catalog are compacted.
 func TestRandomLives(t *testing.T) {
 	lives, steps := 6, 60
 	if testing.Short() {
@@ -25,8 +26,9 @@ func TestRandomLives(t *testing.T) {
 	}
 	for seed := range lives {
 		t.Run(strconv.Itoa(seed), func(t *testing.T) {
-			l := &life{node: startNode(t, nil), t: t, rnd: rand.New(rand.NewPCG(1, uint64(seed))), topics: map[string]*expected{}, ids: map[[16]byte]bool{}}
+			l := &life{node: startNode(t, cleanedSoon()), t: t, rnd: rand.New(rand.NewPCG(1, uint64(seed))), topics: map[string]*expected{}, ids: map[[16]byte]bool{}}
 			l.c = l.dial()
+			l.cleanCatalogSoon()
 			for range steps {
 				what := l.step()
 				if l.compare(what); t.Failed() {
@@ -52,10 +54,12 @@ func (l *life) step() string {
 	switch n := l.rnd.IntN(20); {
 	case n == 0:
 		l.restart()
+		l.cleanCatalogSoon()
 		l.c = l.dial()
 		return "restart"
 	case n == 1:
 		l.powerCut()
+		l.cleanCatalogSoon()
 		l.c = l.dial()
 		return "power cut"
 	case x == nil:

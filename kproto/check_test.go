@@ -193,6 +193,7 @@ func TestCheckProducedRecordErrors(t *testing.T) {
 		index  []int32
 	}{
 		{"null keys", build(None, Record{Key: []byte("k")}, Record{}, Record{Key: []byte{}}, Record{}), compacted, InvalidRecord, []int32{1, 3}},
+		{"null key, compressed, relaxed", build(LZ4, Record{Key: []byte("k")}, Record{}), func(o *CheckOptions) { compacted(o); o.Strict = false }, InvalidRecord, []int32{1}},
 		{"at the bounds", at(now-hour, now, now+hour), bounded, NoError, nil},
 		{"beyond the bounds", at(now-hour-1, now, now+hour+1), bounded, InvalidTimestamp, []int32{0, 2}},
 		{"no timestamp", at(-1, now), bounded, NoError, nil},

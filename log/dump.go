@@ -21,8 +21,9 @@ type DumpedBatch struct {
 	LastOffset     int64          `json:"lastOffset"`
 	Count          int32          `json:"count"`
 	LeaderEpoch    int32          `json:"leaderEpoch"`
-	BaseTimestamp  int64          `json:"baseTimestamp"` // ms
-	MaxTimestamp   int64          `json:"maxTimestamp"`  // ms
+	BaseTimestamp  int64          `json:"baseTimestamp"`           // ms
+	MaxTimestamp   int64          `json:"maxTimestamp"`            // ms
+	DeleteHorizon  *int64         `json:"deleteHorizon,omitempty"` // ms: when compaction may drop tombstones or the marker
 	LogAppendTime  bool           `json:"logAppendTime"`
 	Codec          string         `json:"codec"`
 	ProducerID     int64          `json:"producerId"`
@@ -202,8 +203,13 @@ func (d *Dumper) body(f vfs.File, b *DumpedBatch) error {
 }
 
 func dumpHeader(file string, h kproto.Batch, pos, size int64) DumpedBatch {
+	var horizon *int64
+	if ms, ok := h.DeleteHorizon(); ok {
+		horizon = &ms
+	}
 	return DumpedBatch{
-		File: file, Position: pos, Size: size,
+		DeleteHorizon: horizon,
+		File:          file, Position: pos, Size: size,
 		BaseOffset: h.BaseOffset(), LastOffset: h.LastOffset(), Count: h.Count(), LeaderEpoch: h.LeaderEpoch(),
 		BaseTimestamp: h.BaseTimestamp(), MaxTimestamp: h.MaxTimestamp(), LogAppendTime: h.LogAppendTime(),
 		Codec:      h.Codec().String(),

@@ -149,7 +149,7 @@ func batchMarks(b log.DumpedBatch) string {
 	for _, m := range []struct {
 		set  bool
 		text string
-	}{{b.LogAppendTime, "log append time"}, {b.Transactional, "transactional"}, {b.Control, "control"}, {!b.Valid, "DAMAGED"}, {b.RecordsProblem != "", b.RecordsProblem}} {
+	}{{b.LogAppendTime, "log append time"}, {b.Transactional, "transactional"}, {b.Control, "control"}, {b.DeleteHorizon != nil, "delete horizon"}, {!b.Valid, "DAMAGED"}, {b.RecordsProblem != "", b.RecordsProblem}} {
 		if m.set {
 			marks += " [" + m.text + "]"
 		}
