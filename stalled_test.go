@@ -41,7 +41,9 @@ func (b *book) count(what string) int {
 func startWatched(t *testing.T, settings map[string]string) (*Broker, *book) {
 	t.Helper()
 	logs := &book{}
-	settings["num.partitions"] = "2"
+	if settings["num.partitions"] == "" {
+		settings["num.partitions"] = "2"
+	}
 	settings["group.stalled.check.interval.ms"] = "20"
 	settings["group.consumer.heartbeat.interval.ms"] = "5000" // the least that is allowed
 	b, err := Start(Options{InMemory: true, Settings: settings, Logger: slog.New(slog.NewTextHandler(logs, nil))})

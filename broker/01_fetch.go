@@ -74,6 +74,7 @@ type fetchCall struct {
 	minBytes  int64
 	maxBytes  int64
 	isolation int8
+	waits     bool   // it was not due at first
 	rack      []byte // of the request's body: valid while the handler runs
 
 	sessionID    int32
@@ -250,6 +251,7 @@ func (f *fetchCall) plan(last bool) bool {
 		if due := f.survey() || last; !due {
 			f.release()
 			if f.hold() {
+				f.noteWait()
 				f.waitsOn(f.opensFirst())
 				return false
 			}

@@ -61,11 +61,31 @@ func (f *fetchCall) choose() {
 	}
 }
 
+// noteWait tells the subscriptions that they are being read while the request waits.
+func (f *fetchCall) noteWait() {
+	if f.waits {
+		return
+	}
+	f.waits = true
+	f.noteUntil(stampOf(f.req.Received) + stamp(f.wait))
+}
+
 // noteRead tells the subscriptions what is read with this answer.
 func (f *fetchCall) noteRead() {
 	for i := range f.parts {
 		if p := &f.parts[i]; p.rng.Len > 0 && p.sub != nil {
 			p.sub.position.Store(p.rng.Next)
+		}
+	}
+	if f.waits {
+		f.noteUntil(stampOf(time.Now()))
+	}
+}
+
+func (f *fetchCall) noteUntil(at stamp) {
+	for i := range f.parts {
+		if s := f.parts[i].sub; s != nil {
+			s.readUntil(at)
 		}
 	}
 }

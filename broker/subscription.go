@@ -156,7 +156,7 @@ func (s *subscription) note(res *resolution, offset int64, now stamp) {
 		s.fetched.Store(int64(now))
 	}
 	if m := res.mark; m != nil && (moved || late || m.position.Load() != offset) {
-		m.read.Store(int64(now) + s.conn.wait.Load())
+		m.read.Store(int64(now))
 		m.position.Store(offset)
 	}
 }
@@ -169,6 +169,13 @@ func (s *subscription) key() (k groupKey, how method, rivals []string) {
 		return groupKey{}, byFallback, nil // forgotten in this moment
 	}
 	return res.key, res.method, res.rivals
+}
+
+// readUntil says that the subscription is being read until a time; a fetch that waits is reading.
+func (s *subscription) readUntil(at stamp) {
+	if res := s.result.Load(); res != nil && res.mark != nil {
+		res.read.Store(int64(at))
+	}
 }
 
 // committed is told of each offset that a member has committed.

@@ -138,8 +138,12 @@ func (l *modernLife) changeTopics() {
 	l.setTopics(Topics{topics})
 }
 
-// stray sends what belongs to no order of things.
+// stray sends what belongs to no order of things, or evicts.
 func (l *modernLife) stray(c *modernClient) {
+	if l.rand.IntN(2) == 0 {
+		l.do(Evict{"g", c.id, c.epoch}, func(any, error) {})
+		return
+	}
 	q := kmsg.NewPtrConsumerGroupHeartbeatRequest()
 	q.Version, q.Group, q.MemberID, q.MemberEpoch = 1, "g", c.id, c.epoch+int32(l.rand.IntN(3))+1
 	l.do(ConsumerHeartbeat{q, Client{}, "never"}, func(any, error) {})

@@ -137,7 +137,7 @@ func (l *life) event() {
 
 // administer does what is not a client's.
 func (l *life) administer(group string) {
-	switch l.rand.IntN(4) {
+	switch l.rand.IntN(5) {
 	case 0:
 		l.commits.lower()
 		l.do(Delete{group}, func(any, error) {})
@@ -150,6 +150,9 @@ func (l *life) administer(group string) {
 	case 3:
 		l.do(Describe{group}, func(any, error) {})
 		l.do(List{}, func(any, error) {})
+	case 4:
+		c := l.consumer()
+		l.do(Evict{c.group, c.id, c.generation}, func(any, error) {})
 	}
 }
 

@@ -50,6 +50,8 @@ func showReply(v any) string {
 		return showDeleted(v)
 	case int16:
 		return kproto.CodeName(v)
+	case bool:
+		return map[bool]string{true: "evicted", false: "left alone"}[v]
 	case nil:
 		return "done"
 	}

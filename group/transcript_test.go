@@ -209,6 +209,16 @@ func (s *stage) event(verb string, args []string) (any, func(any)) {
 		return List{}, nil
 	case "delete":
 		return Delete{group}, nil
+	case "evict":
+		a := s.actor(args[0])
+		ev := Evict{Group: group, MemberID: a.id, Epoch: a.generation}
+		if m := s.members848[args[0]]; m != nil {
+			ev.MemberID, ev.Epoch = args[0], m.epoch
+		}
+		if len(args) > 1 {
+			ev.Epoch = int32(s.number(strings.TrimPrefix(args[1], "epoch=")))
+		}
+		return ev, nil
 	case "delete-offsets":
 		r := kmsg.NewPtrOffsetDeleteRequest()
 		r.Group = group

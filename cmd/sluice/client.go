@@ -32,13 +32,13 @@ type clientFlags struct {
 // connect makes a client and checks that a broker answers, which turns a wrong address into one clear error.
 // The caller closes the client.
 func (f *clientFlags) connect(ctx context.Context, s *streams, opts ...kgo.Opt) (*kgo.Client, error) {
-	opts = append(opts,
+	opts = append([]kgo.Opt{
 		kgo.SeedBrokers(f.BootstrapServer...),
 		kgo.ClientID("sluice-cli"),
 		kgo.Dialer((&net.Dialer{Timeout: dialTimeout}).DialContext),
 		kgo.RetryTimeout(requestTimeout),
 		kgo.MetadataMinAge(metadataInterval),
-	)
+	}, opts...)
 	if f.Verbose {
 		opts = append(opts, kgo.WithLogger(kgo.BasicLogger(s.err, kgo.LogLevelInfo, nil)))
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -10,9 +11,14 @@ import (
 )
 
 // startThisBroker starts the broker of this repository, with a topic t of two partitions; the other tests use franz-go's.
-func startThisBroker(t *testing.T) {
+func startThisBroker(t *testing.T, settings ...string) {
 	t.Helper()
-	b, err := broker.Start(broker.Options{InMemory: true})
+	set := map[string]string{}
+	for _, s := range settings {
+		key, value, _ := strings.Cut(s, "=")
+		set[key] = value
+	}
+	b, err := broker.Start(broker.Options{InMemory: true, Settings: set})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,5 +76,27 @@ func TestDeletionsOnThisBroker(t *testing.T) {
 	must(t, "", "group", "delete", "g")
 	if r := sluice(t, "", "group", "describe", "g"); r.code != exitFailed || !strings.Contains(r.err, "sluice group list") {
 		t.Errorf("code %d, err %q", r.code, r.err)
+	}
+}
+
+// A member that does not poll is shown with what it leaves unread, in a group of either protocol.
+func TestStalledMembers(t *testing.T) {
+	for kind, opts := range map[string][]kgo.Opt{"classic": nil, "consumer": {kgo.ServerSideBalancer()}} {
+		t.Run(kind, func(t *testing.T) {
+			startThisBroker(t, "group.stalled.check.interval.ms=20")
+			startMember(t, append(opts, kgo.RebalanceTimeout(500*time.Millisecond), kgo.HeartbeatInterval(50*time.Millisecond))...)
+			var m groupMember
+			for end := time.Now().Add(time.Minute); len(m.Stalled) < 2; time.Sleep(20 * time.Millisecond) {
+				if m = describeGroup(t).Members[0]; time.Now().After(end) {
+					t.Fatalf("stalled: %+v", m.Stalled)
+				}
+			}
+			if p := m.Stalled[0]; p.Topic != "t" || p.Backlog != 3 || p.IdleSeconds < 0.5 {
+				t.Errorf("%+v", p)
+			}
+			if table := must(t, "", "group", "describe", "g"); !strings.Contains(table, "STALLED: member "+m.ID) || !strings.Contains(table, "t:1 (3 to read)") {
+				t.Errorf("table:\n%s", table)
+			}
+		})
 	}
 }

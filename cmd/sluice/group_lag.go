@@ -114,9 +114,10 @@ func (o *groupOffset) lagSeconds() string {
 	return strconv.FormatFloat(*o.LagSeconds, 'f', -1, 64)
 }
 
-// lagOptions are for a client that reads one record of each partition, a transaction's marker too.
+// lagOptions are for a client that reads one record of each partition, a transaction's marker too. It has a client id of its
+// own, lest it be taken for a member of the group that it looks at.
 func lagOptions() []kgo.Opt {
-	return []kgo.Opt{kgo.KeepControlRecords(), kgo.FetchMaxPartitionBytes(lagFetchBytes)}
+	return []kgo.Opt{kgo.ClientID("sluice-cli-lag"), kgo.KeepControlRecords(), kgo.FetchMaxPartitionBytes(lagFetchBytes)}
 }
 
 // partition names a partition of a topic.
