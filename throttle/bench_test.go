@@ -133,11 +133,12 @@ func BenchmarkSharedBrokerParallel(b *testing.B) {
 
 // A counter that somebody was refused by lately: takes are booked to claims.
 func BenchmarkTakeInACrowd(b *testing.B) {
-	c := newCounter(New(func(Instant) {}), newPace(1<<50, time.Second, -1), true, 0)
+	c := newCounter(New(func(Instant) {}), newPace(1<<50, time.Second, -1), 0)
+	topic := &Topic{}
 	for i := range int32(10) {
-		c.deny(claimant{partition: i}, 0)
+		c.deny(claimant{topic: topic, partition: i}, 0)
 	}
-	who := claimant{partition: 3}
+	who := claimant{topic: topic, partition: 3}
 	cpu(b)
 	for b.Loop() {
 		c.take(who, 1, 0, true, 0)

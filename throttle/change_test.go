@@ -30,6 +30,7 @@ func TestChangeOfPace(t *testing.T) {
 		{"lowered and raised again", 100, 50, []change{{s / 3, 10, s}, {s / 2, 100, s}}, []int64{50, 100}},
 		{"lowered and raised again and again", 100, 100, []change{{s / 5, 10, s}, {s / 4, 100, s}, {s / 3, 1, s}, {s / 2, 100, s}}, []int64{0, 100}},
 		{"raised and lowered again", 10, 10, []change{{s / 3, 100, s}, {s / 2, 10, s}}, []int64{0, 10}},
+		{"raised, lowered and raised a little", 10, 100, []change{{s / 5, 100, s}, {s / 4, 10, s}, {s / 3, 20, s}}, []int64{0, 20, 20}},
 		{"unchanged", 10, 10, []change{{s / 3, 10, s}}, []int64{0, 10}},
 		{"a longer period begins where the window began", 10, 10, []change{{s / 2, 10, 3 * s}}, []int64{0, 0, 0, 10, 0, 0, 10}},
 		{"a shorter period opens at once if its first window is over", 10, 10, []change{{s / 2, 10, s / 4}}, []int64{10, 10}},
@@ -158,5 +159,28 @@ func TestDebtBound(t *testing.T) {
 	}
 	if want := []int64{0, 0, 0, 0, 10, 10}; !slices.Equal(got, want) || m.n != 40 {
 		t.Errorf("charged %d, then %v; want 40, then %v", m.n, got, want)
+	}
+}
+
+// A debt is paid at the pace that was in force, even if nobody asked while it was.
+func TestDebtIsPaidAtThePaceThatWas(t *testing.T) {
+	for _, level := range []func(int64) Settings{
+		func(n int64) Settings { return Settings{Broker: msgs(n), Mode: Precise} },
+		func(n int64) Settings { return Settings{Topic: msgs(n), Mode: Precise} },
+		func(n int64) Settings { return Settings{Subscription: msgs(n), Mode: Precise} },
+		func(n int64) Settings { return Settings{Groups: map[string]Policy{"g": msgs(n)}, Mode: Precise} },
+	} {
+		th := New(func(Instant) {})
+		topic := th.Topic("t")
+		th.Configure(level(100), 0)
+		reserve(t, topic, "g", 1, Cost{350, 1}, 0)
+		th.Configure(level(1), after(time.Second))
+		th.Configure(level(100), after(3*time.Second))
+		if n := left(topic, "g", after(3*time.Second)); n != 0 {
+			t.Errorf("%d left: 350 messages were paid by 100, 100, 1 and 100", n)
+		}
+		if n := left(topic, "g", after(4*time.Second)); n == 0 {
+			t.Error("still nothing a second after the limit was raised")
+		}
 	}
 }

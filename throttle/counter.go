@@ -6,13 +6,12 @@ import "sync/atomic"
 // partition. It is safe for use by any number of goroutines.
 type Counter struct {
 	tape
-	crowd  atomic.Pointer[crowd] // nil until somebody was denied
-	home   *Throttle
-	shared bool // between claimants; a subscription's counter belongs to one
+	crowd atomic.Pointer[crowd] // nil until somebody was denied
+	home  *Throttle
 }
 
-func newCounter(t *Throttle, p *pace, shared bool, now Instant) *Counter {
-	c := &Counter{home: t, shared: shared}
+func newCounter(t *Throttle, p *pace, now Instant) *Counter {
+	c := &Counter{home: t}
 	c.init(p, now)
 	return c
 }
@@ -38,7 +37,7 @@ func (c *Counter) lockCrowd() *crowd {
 // read is what a claimant may take of a counter now and, if that is nothing, when to look again.
 func (c *Counter) read(who claimant, now Instant) (balance int64, readyAt Instant) {
 	v := c.look(now)
-	if !c.shared || v.balance() <= 0 || c.crowd.Load() == nil {
+	if !who.shares() || v.balance() <= 0 || c.crowd.Load() == nil {
 		return v.balance(), v.readyAt(now)
 	}
 	cr := c.lockCrowd()
@@ -48,7 +47,7 @@ func (c *Counter) read(who claimant, now Instant) (balance int64, readyAt Instan
 
 func (c *Counter) readLocked(cr *crowd, cl *claim, v view, now Instant) (balance int64, readyAt Instant) {
 	balance, readyAt = v.balance(), v.readyAt(now)
-	if cl == nil || balance <= 0 {
+	if cl == nil || !cl.who.shares() || balance <= 0 {
 		return balance, readyAt
 	}
 	if balance, readyAt = cr.share(cl, v, now, c.home.fairness()); balance > 0 {
@@ -57,7 +56,7 @@ func (c *Counter) readLocked(cr *crowd, cl *claim, v view, now Instant) (balance
 	return balance, readyAt
 }
 
-// claimOf is the claim of somebody who looks at a shared counter. If nobody has one there is nothing to share any more: then the
+// claimOf is the claim of somebody who looks at a counter and shares it. If nobody has one there is nothing to share any more: then the
 // crowd ends, and takes need no lock until the next refusal.
 func (c *Counter) claimOf(cr *crowd, who claimant, v view, now Instant) *claim {
 	cr.sweep(v, now)
@@ -72,7 +71,7 @@ func (c *Counter) claimOf(cr *crowd, who claimant, v view, now Instant) *claim {
 
 // take takes n units for a claimant if it may take more than before, see tape.take. more tells that it leaves data behind.
 func (c *Counter) take(who claimant, n, before int64, more bool, now Instant) (mark, bool) {
-	if !c.shared || c.crowd.Load() == nil {
+	if !who.shares() || c.crowd.Load() == nil {
 		return c.tape.take(n, before, now)
 	}
 	cr := c.lockCrowd()
@@ -101,7 +100,7 @@ func (c *Counter) remembered(now Instant) Instant {
 
 // deny keeps a claim for somebody who was refused.
 func (c *Counter) deny(who claimant, now Instant) {
-	if c.shared {
+	if who.shares() {
 		cr := c.lockCrowd()
 		defer cr.mu.Unlock()
 		cr.sweep(c.look(now), now)

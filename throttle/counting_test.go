@@ -108,22 +108,24 @@ func TestVisible(t *testing.T) {
 
 // Control batches cost no messages and hold nobody up; aborted data costs what it holds.
 func TestControlBatchesAreFree(t *testing.T) {
-	th := New(func(Instant) {})
-	th.Configure(Settings{Topic: Policy{Messages: PerPeriod(10)}, Mode: Precise}, 0)
-	topic := th.Topic("t")
-	for window := range 3 {
-		now := after(time.Duration(window) * time.Second)
-		path := topic.Path(0, "g", now)
-		plan, _, ok := path.Plan(Cost{}, now)
-		if !ok {
-			t.Fatalf("window %d is closed", window)
-		}
-		records := int64(0)
-		for i := int64(0); plan.Add(i%2, 70); i++ { // a marker after each record
-			records += i % 2
-		}
-		if _, _, ok := path.Reserve(plan, now); !ok || records != 10 {
-			t.Errorf("window %d: %d records, reserved %v; want 10", window, records, ok)
+	for _, mode := range []Mode{Precise, Batches} {
+		th := New(func(Instant) {})
+		th.Configure(Settings{Topic: msgs(10), Mode: mode}, 0)
+		topic := th.Topic("t")
+		for window := range 3 {
+			now := after(time.Duration(window) * time.Second)
+			path := topic.Path(0, "g", now)
+			plan, _, ok := path.Plan(Cost{}, now)
+			if !ok {
+				t.Fatalf("mode %v: window %d is closed", mode, window)
+			}
+			records := int64(0)
+			for i := int64(0); plan.Add(i%2, 70); i++ { // a marker after each record
+				records += i % 2
+			}
+			if _, _, ok := path.Reserve(plan, now); !ok || records != 10 {
+				t.Errorf("mode %v, window %d: %d records, reserved %v; want 10", mode, window, records, ok)
+			}
 		}
 	}
 }

@@ -39,12 +39,18 @@ const maxMemory = time.Minute
 // maxSubscriptions.
 const maxClaims = 1 << 18
 
-// claimant is who shares with others: a subscription on a partition. Its connections share one claim.
+// claimant is who shares a counter with others: a subscription on a partition. Its connections share one claim. The zero claimant shares with
+// nobody: it is the subscription at its own counters.
 type claimant struct {
 	topic        *Topic
 	partition    int32
 	subscription string
 }
+
+func (c claimant) shares() bool { return c.topic != nil }
+
+// theOthers are the claimants beyond maxClaims.
+var theOthers = claimant{topic: &Topic{}, subscription: others}
 
 // claim is a claimant's part in a crowd.
 type claim struct {
@@ -52,16 +58,16 @@ type claim struct {
 	service     int64 // units it got, on a scale on which newcomers start even
 	until       Instant
 	first, last *Watch // that wait, the longest waiting first
-	invited     int    // watches that were fired and have not looked yet
 	invitedAt   Instant
-	places      [3]int // in active, waiting, present; -1: not there
+	invited     int32    // watches that were fired and have not looked yet
+	places      [3]int32 // in active, waiting, present; -1: not there
 }
 
 func newCrowd(c *Counter) *crowd {
 	cr := &crowd{claims: map[claimant]*claim{}, typical: 1}
 	for i, q := range []*queue[*claim]{&cr.active, &cr.waiting, &cr.present} {
 		q.less = func(a, b *claim) bool { return a.service < b.service }
-		q.place = func(c *claim) *int { return &c.places[i] }
+		q.place = func(c *claim) *int32 { return &c.places[i] }
 	}
 	cr.timer = timer{counter: c, place: -1}
 	return cr
@@ -71,11 +77,11 @@ func newCrowd(c *Counter) *crowd {
 func (cr *crowd) join(who claimant, now Instant) *claim {
 	cl := cr.claims[who]
 	if cl == nil && len(cr.claims) >= maxClaims {
-		who = claimant{subscription: others}
+		who = theOthers
 		cl = cr.claims[who]
 	}
 	if cl == nil {
-		cl = &claim{who: who, until: now, service: cr.most, places: [3]int{-1, -1, -1}}
+		cl = &claim{who: who, until: now, service: cr.most, places: [3]int32{-1, -1, -1}}
 		if len(cr.active.items) > 0 {
 			cl.service = cr.active.items[0].service
 		}
@@ -114,7 +120,12 @@ func (cr *crowd) serve(cl *claim, n int64) {
 	if n > 0 {
 		cr.typical = max(1, (7*cr.typical+n)/8)
 	}
-	for _, q := range []*queue[*claim]{&cr.active, &cr.waiting, &cr.present} {
+	cr.moved(cl)
+}
+
+// moved puts a claim to where it belongs after its service changed.
+func (cr *crowd) moved(cl *claim) {
+	for _, q := range [...]*queue[*claim]{&cr.active, &cr.waiting, &cr.present} {
 		if q.has(cl) {
 			q.put(cl)
 		}
@@ -135,7 +146,10 @@ func (cr *crowd) share(cl *claim, v view, now Instant, f fairness) (units int64,
 	}
 	units = v.span.pace.units
 	floor := cr.most - memory*max(units, cr.largest)
-	cl.service = max(cl.service, floor)
+	if cl.service < floor {
+		cl.service = floor
+		cr.moved(cl)
+	}
 	share := max(1, units/int64(len(cr.active.items)))
 	return min(v.balance(), max(other.service, floor)+share-cl.service), readyAt
 }

@@ -131,4 +131,39 @@ func TestClaimsComeAndGo(t *testing.T) {
 	if !within(first, 100, 10) || !within(second-first, 100, 10) {
 		t.Errorf("b got %d in its first 20 s and %d in its last 20 s", first, second-first)
 	}
+	if n := sum(b.windows(45, time.Second)) - sum(b.windows(41, time.Second)); !within(n, 20, 2) {
+		t.Errorf("b got %d in the 4 s after it came back", n)
+	}
+}
+
+// A claimant that vanished is forgotten after two windows: from then on the other need not wait for half of each.
+func TestVanishedClaimant(t *testing.T) {
+	w := newWorld(Settings{Topic: msgs(10), Mode: Precise})
+	topic := w.th.Topic("t")
+	a := w.client(client{topic: topic, group: "a"})
+	b := w.client(client{topic: topic, group: "b"})
+	w.at(after(20*time.Second), func() { b.gap = time.Hour })
+	w.run(30 * time.Second)
+	for _, d := range a.got {
+		if d.at == after(25*time.Second) && d.cost[messages] == 10 {
+			return
+		}
+	}
+	t.Errorf("at 25 s a did not get all: %v", a.got[len(a.got)-10:])
+}
+
+// One that could not take its share for a while may make up for two windows, and not for all that time.
+func TestNobodyMakesUpForLong(t *testing.T) {
+	w := newWorld(Settings{Topic: msgs(10), Mode: Precise})
+	topic := w.th.Topic("t")
+	a := w.client(client{topic: topic, group: "a"})
+	b := w.client(client{topic: topic, group: "b", most: 1, gap: 400 * time.Millisecond})
+	w.at(after(60*time.Second), func() { b.most, b.gap = 1000, time.Millisecond })
+	w.run(70 * time.Second)
+	if n := sum(b.windows(60, time.Second)); n > 200 {
+		t.Fatalf("b got %d: it was not slow", n)
+	}
+	if n := a.total()[messages] - sum(a.windows(60, time.Second)); n < 35 || n > 55 {
+		t.Errorf("a got %d in the 10 s after b became quick", n)
+	}
 }

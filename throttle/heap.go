@@ -6,7 +6,7 @@ import "container/heap"
 type queue[T any] struct {
 	items []T
 	less  func(a, b T) bool
-	place func(T) *int // where an element keeps its index; -1 when it is in no queue
+	place func(T) *int32 // where an element keeps its index; -1 when it is in no queue
 }
 
 func (q *queue[T]) has(x T) bool { return *q.place(x) >= 0 }
@@ -14,7 +14,7 @@ func (q *queue[T]) has(x T) bool { return *q.place(x) >= 0 }
 // put adds an element, or moves it to where it belongs now.
 func (q *queue[T]) put(x T) {
 	if i := *q.place(x); i >= 0 {
-		heap.Fix(q.heap(), i)
+		heap.Fix(q.heap(), int(i))
 	} else {
 		heap.Push(q.heap(), x)
 	}
@@ -22,7 +22,7 @@ func (q *queue[T]) put(x T) {
 
 func (q *queue[T]) remove(x T) {
 	if i := *q.place(x); i >= 0 {
-		heap.Remove(q.heap(), i)
+		heap.Remove(q.heap(), int(i))
 	}
 }
 
@@ -50,12 +50,12 @@ func (h *heapOf[T]) Less(i, j int) bool { return h.less(h.items[i], h.items[j]) 
 
 func (h *heapOf[T]) Swap(i, j int) {
 	h.items[i], h.items[j] = h.items[j], h.items[i]
-	*h.place(h.items[i]), *h.place(h.items[j]) = i, j
+	*h.place(h.items[i]), *h.place(h.items[j]) = int32(i), int32(j)
 }
 
 func (h *heapOf[T]) Push(x any) {
 	e := x.(T)
-	*h.place(e) = len(h.items)
+	*h.place(e) = int32(len(h.items))
 	h.items = append(h.items, e)
 }
 

@@ -32,7 +32,7 @@ type subscription struct {
 	name   string
 	used   Instant
 	bucket bucket
-	tail   tail
+	tail   *tail // nil as long as nobody asks for backlog
 }
 
 // path fills in the counters of the topic and of the subscription.
@@ -85,8 +85,8 @@ func (q *partition) sweep(now Instant) (empty bool) {
 	return q.gone
 }
 
-// Sweep drops the state of partitions and subscriptions that were not used for a minute and two of their periods, and owe nothing. Call it
-// once in a while.
+// Sweep drops the state of partitions and subscriptions that were not used for a minute, of whose window nothing was used, and that owe
+// nothing. Call it once in a while.
 func (t *Throttle) Sweep(now Instant) {
 	t.mu.Lock()
 	topics := make([]*Topic, 0, len(t.topics))
@@ -125,8 +125,7 @@ func (b *bucket) idle(used, now Instant) bool {
 		if c == nil {
 			continue
 		}
-		v := c.look(now)
-		if now-used < Instant(2*v.span.pace.period) || v.used() > v.floor || c.waitedFor() {
+		if v := c.look(now); v.used() > v.floor || c.waitedFor() {
 			return false
 		}
 	}

@@ -2,6 +2,7 @@ package throttle
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 )
@@ -83,11 +84,11 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 }
 
 func TestClaimsAreBounded(t *testing.T) {
-	c := newCounter(New(func(Instant) {}), newPace(10, time.Second, -1), true, 0)
+	c := newCounter(New(func(Instant) {}), newPace(10, time.Second, -1), 0)
 	cr := c.lockCrowd()
 	defer cr.mu.Unlock()
 	for i := range maxClaims + 10 {
-		cr.join(claimant{partition: int32(i)}, 0)
+		cr.join(claimant{topic: &Topic{}, partition: int32(i)}, 0)
 	}
 	if len(cr.claims) != maxClaims+1 {
 		t.Errorf("%d claims", len(cr.claims))
@@ -103,4 +104,54 @@ func TestClosedTopicIsForgotten(t *testing.T) {
 		t.Error("it is still there")
 	}
 	reserve(t, topic, "g", 1, Cost{1, 1}, 0) // a fetch that was under way
+}
+
+// The queues of a crowd stay in order whatever happens to its claims.
+func TestCrowdStaysInOrder(t *testing.T) {
+	c := newCounter(New(func(Instant) {}), newPace(10, time.Second, -1), 0)
+	cr := c.lockCrowd()
+	defer cr.mu.Unlock()
+	topic := &Topic{}
+	r := rand.New(rand.NewPCG(1, 2))
+	var all []*Watch
+	for step := range 5000 {
+		now := after(time.Duration(step) * 7 * time.Millisecond)
+		cl := cr.join(claimant{topic: topic, partition: r.Int32N(20)}, now)
+		switch r.IntN(6) {
+		case 0:
+			w := &Watch{counter: c, claim: cl, waiter: new(bell), state: waiting}
+			cl.append(w)
+			cr.waiting.put(cl)
+			cr.present.put(cl)
+			all = append(all, w)
+		case 1:
+			cr.serve(cl, r.Int64N(30))
+		case 2:
+			cr.share(cl, c.look(now), now, fairness{0.5, time.Second})
+		case 3:
+			cr.leave(cl)
+		case 4:
+			if len(all) > 0 {
+				w := all[r.IntN(len(all))]
+				cr.answered(w)
+				cr.drop(w)
+			}
+		case 5:
+			if len(cr.waiting.items) > 0 {
+				cr.fire(cr.waiting.items[0].first, now)
+			}
+		}
+		for name, q := range map[string]queue[*claim]{"active": cr.active, "waiting": cr.waiting, "present": cr.present} {
+			for i, x := range q.items {
+				if i > 0 && q.items[(i-1)/2].service > x.service || int(*q.place(x)) != i {
+					t.Fatalf("step %d: %s is out of order at %d", step, name, i)
+				}
+			}
+		}
+		for _, cl := range cr.waiting.items {
+			if cl.first == nil || cr.claims[cl.who] != cl {
+				t.Fatalf("step %d: a claim waits without a watch, or is not known", step)
+			}
+		}
+	}
 }

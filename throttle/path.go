@@ -74,7 +74,7 @@ func (p *Path) Plan(ahead Cost, now Instant) (plan Plan, refusal Refusal, ok boo
 		if c == nil {
 			continue
 		}
-		balance, ready := c.read(p.who, now)
+		balance, ready := c.read(p.who.at(i), now)
 		if i < 2 {
 			balance -= ahead[i]
 		}
@@ -84,7 +84,7 @@ func (p *Path) Plan(ahead Cost, now Instant) (plan Plan, refusal Refusal, ok boo
 		}
 	}
 	if !ok {
-		refusal.counter.deny(p.who, now)
+		refusal.counter.deny(refusal.who, now)
 		return Plan{}, refusal, false
 	}
 	plan.mode = p.rules.Mode
@@ -94,8 +94,16 @@ func (p *Path) Plan(ahead Cost, now Instant) (plan Plan, refusal Refusal, ok boo
 	return plan, refusal, true
 }
 
+// at is the claimant at one of the counters. The last two are the subscription's own.
+func (c claimant) at(i int) claimant {
+	if i >= 2*int(SubscriptionLevel) {
+		return claimant{}
+	}
+	return c
+}
+
 func (p *Path) refusal(i int, ready Instant) Refusal {
-	return Refusal{at(i), ready, p.counters[i], p.who, p.version}
+	return Refusal{at(i), ready, p.counters[i], p.who.at(i), p.version}
 }
 
 // Grant is what a path's counters gave for one plan. The zero Grant is nothing.
@@ -117,11 +125,13 @@ func (p *Path) Reserve(plan Plan, now Instant) (g Grant, refusal Refusal, ok boo
 		if c == nil {
 			continue
 		}
-		m, ok := c.take(p.who, plan.cost[i%2], plan.before[i%2], plan.More, now)
+		m, ok := c.take(p.who.at(i), plan.cost[i%2], plan.before[i%2], plan.More, now)
 		if !ok {
 			g.Refund(now)
-			_, ready := c.read(p.who, now)
-			c.deny(p.who, now)
+			_, ready := c.read(p.who.at(i), now)
+			if ready > now {
+				c.deny(p.who.at(i), now)
+			}
 			return Grant{}, p.refusal(i, ready), false
 		}
 		g.counters[i], g.marks[i] = c, m
@@ -133,7 +143,7 @@ func (p *Path) Reserve(plan Plan, now Instant) (g Grant, refusal Refusal, ok boo
 func (g *Grant) Refund(now Instant) {
 	for i, c := range g.counters {
 		if c != nil {
-			c.refund(g.who, g.marks[i], g.at, now)
+			c.refund(g.who.at(i), g.marks[i], g.at, now)
 		}
 	}
 	*g = Grant{}

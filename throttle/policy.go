@@ -95,15 +95,11 @@ type levels struct{ topic, subscription *limit }
 // says something, or else the broker.
 func (r *rules) resolve(name string, own Policies) levels {
 	far := r.levels
-	for prefix := name; ; {
-		if ns, ok := r.namespaces[prefix]; ok {
+	for i := len(name); i >= 0; {
+		if ns, ok := r.namespaces[name[:i]]; ok {
 			far = far.underneath(ns)
 		}
-		i := strings.LastIndex(prefix, r.Delimiter)
-		if i < 0 {
-			break
-		}
-		prefix = prefix[:i]
+		i = strings.LastIndex(name[:min(len(name), i+len(r.Delimiter)-1)], r.Delimiter)
 	}
 	return levels{r.closest(own.Topic, FromTopic, far.topic), r.closest(own.Subscription, FromTopic, far.subscription)}
 }

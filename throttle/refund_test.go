@@ -70,6 +70,43 @@ func TestRefund(t *testing.T) {
 	}
 }
 
+// What is refunded late was somebody else's debt by then, or is under what others took since: it has lapsed.
+func TestLateRefundTakesFromNobody(t *testing.T) {
+	at := func(n int) Instant { return after(time.Duration(n) * time.Second) }
+	tape := newTestTape(10, time.Second)
+	a, _ := tape.take(9, 0, at(0))
+	b, _ := tape.take(5, 0, at(0))
+	tape.refund(a, at(0), at(0))
+	tape.take(5, 0, at(0)) // the window has given 10, and owes nothing
+	tape.take(4, 0, at(1))
+	tape.refund(b, at(0), at(1))
+	if n := tape.look(at(1)).balance(); n != 6 {
+		t.Errorf("%d left, want 6", n)
+	}
+
+	tape = newTestTape(10, time.Second)
+	a, _ = tape.take(10, 0, at(0))
+	tape.take(30, 0, at(1))
+	tape.refund(a, at(0), at(2))
+	if n := tape.look(at(2)).balance(); n != -10 {
+		t.Errorf("%d left, want a debt of 10", n)
+	}
+}
+
+// A claimant whose data did not arrive has not been served.
+func TestRefundGivesTheTurnBack(t *testing.T) {
+	_, topic, armed, _, _ := queueUp(t, Settings{Topic: msgs(10), Mode: Precise}, 2)
+	now := *armed
+	g := reserve(t, topic, "a", 9, Cost{1, 1}, now)
+	if n := left(topic, "a", now); n != 0 {
+		t.Fatalf("%d left to one that had its share of a young window", n)
+	}
+	g.Refund(now)
+	if n := left(topic, "a", now); n != 5 {
+		t.Errorf("%d left after the refund, want the share of 5", n)
+	}
+}
+
 // What one level refuses is given back to the others, and who waits for those is woken.
 func TestAllOrNothing(t *testing.T) {
 	th := New(func(Instant) {})
@@ -159,6 +196,20 @@ func TestPlansOfOneFetchShareTheBroker(t *testing.T) {
 
 // A connection that turns out to belong to another group takes its use along.
 func TestUseMovesWithTheConnection(t *testing.T) {
+	th := New(func(Instant) {})
+	th.Configure(Settings{Subscription: msgs(10), Mode: Precise}, 0)
+	topic := th.Topic("t")
+	var use Use
+	for i, n := range []int64{6, 3} {
+		g := reserve(t, topic, "client:kgo", 1, Cost{n, 1}, after(time.Duration(i)*time.Second))
+		use.Add(&g)
+	}
+	path := topic.Path(0, "g", after(time.Second))
+	use.Move(&path, after(time.Second))
+	if n := left(topic, "g", after(time.Second)); n != 7 {
+		t.Errorf("%d left, want 7: the first window's use has lapsed", n)
+	}
+
 	for _, c := range []struct {
 		name             string
 		batch            int64

@@ -54,7 +54,7 @@ func (x *Topic) Arrived(i int32, sub string, offset, end int64, now Instant) (ex
 	}
 	q := x.lock(i)
 	defer q.mu.Unlock()
-	return q.subscription(sub, now).tail.arrived(offset, end, r.TailThreshold, now)
+	return q.tail(sub, now).arrived(offset, end, r.TailThreshold, now)
 }
 
 // Answered takes note of what a fetch was answered: records up to next, where the log ended at end. It is needed for every
@@ -66,5 +66,14 @@ func (x *Topic) Answered(i int32, sub string, next, end int64, now Instant) {
 	}
 	q := x.lock(i)
 	defer q.mu.Unlock()
-	q.subscription(sub, now).tail.answered(next, end, r.TailThreshold, now)
+	q.tail(sub, now).answered(next, end, r.TailThreshold, now)
+}
+
+// tail is a subscription's, made if it has none.
+func (q *partition) tail(sub string, now Instant) *tail {
+	s := q.subscription(sub, now)
+	if s.tail == nil {
+		s.tail = &tail{}
+	}
+	return s.tail
 }

@@ -61,18 +61,18 @@ type tape struct {
 type span struct {
 	pace    *pace
 	start   Instant // of window 0
-	since   Instant // takes before it were from the span before
-	base    base
+	change  *change // that laid it; nil for the first span
 	pos     atomic.Int64
 	seen    atomic.Int64 // the latest window that somebody took in; never behind a take that pos holds
 	carried int64        // the debt with which that window began, less what of it was refunded since; guarded by tape.mu
 }
 
-// base is what window 0 of a span remembers of the spans before it, for when the pace changes again within it: lowering and
+// change is what a span keeps of those before it. For its window 0 it remembers what the limits were, for when they change again: lowering and
 // raising a limit in turn must not give the same window its allowance again.
-type base struct {
-	peak     int64 // the highest allowance that the window had
-	forgiven int64 // used in it, but not on the tape
+type change struct {
+	at       Instant // takes before it were from the span before
+	peak     int64   // the highest allowance that the window had
+	forgiven int64   // used in it, but not on the tape
 }
 
 // frozen is the position of a span that is over.
@@ -82,7 +82,7 @@ const frozen = math.MinInt64
 type mark struct{ end, n int64 }
 
 func (t *tape) init(p *pace, now Instant) {
-	t.span.Store(&span{pace: p, start: now, since: math.MinInt64})
+	t.span.Store(&span{pace: p, start: now})
 }
 
 // view is one reading of a tape. It has four words: larger structs do not stay in registers.
@@ -207,7 +207,7 @@ func (t *tape) refundLate(m mark, at Instant, v view) (n int64, opened bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := v.span
-	if t.span.Load() != s || s.since >= at || s.seen.Load() > v.window {
+	if t.span.Load() != s || s.change != nil && s.change.at >= at || s.seen.Load() > v.window {
 		return 0, false // the tape went on without us: what is left of the take is not known
 	}
 	v.enterLocked()
@@ -242,14 +242,14 @@ func (t *tape) lay(p *pace, now Instant, old *span) {
 		floor = k * old.pace.units
 	}
 	used := max(old.pos.Swap(frozen)-floor, 0)
-	next := &span{pace: p, start: old.start + Instant(k*old.pace.period), since: now}
+	next := &span{pace: p, start: old.start + Instant(k*old.pace.period)}
 	peak := max(old.pace.units, p.units)
-	if k == 0 {
-		used += old.base.forgiven
-		peak = max(peak, old.base.peak)
+	if k == 0 && old.change != nil {
+		used += old.change.forgiven
+		peak = max(peak, old.change.peak)
 	}
 	pos := min(used, p.units) + max(used-peak, 0)
-	next.base = base{peak: peak, forgiven: used - pos}
+	next.change = &change{now, peak, used - pos}
 	next.pos.Store(pos)
 	t.span.Store(next)
 }

@@ -50,3 +50,19 @@ func TestOverDeliveryIsPaidByLaterWindows(t *testing.T) {
 		}
 	}
 }
+
+// One whose clock is behind sees the window of those who were there before him: their use is not taken for that of a window that is
+// over, and what is refunded with an old clock does not come out of the new window.
+func TestClocksDoNotGoBack(t *testing.T) {
+	tape := newTestTape(10, time.Second)
+	early, late := after(time.Second/2), after(3*time.Second/2)
+	m, _ := tape.take(10, 0, early)
+	tape.take(4, 0, late)
+	if n := tape.look(early).balance(); n != 6 {
+		t.Errorf("%d left for one with an old clock, want 6", n)
+	}
+	tape.refund(m, early, early)
+	if n := tape.look(late).balance(); n != 6 {
+		t.Errorf("%d left after a refund with an old clock, want 6", n)
+	}
+}

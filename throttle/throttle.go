@@ -19,7 +19,7 @@ type Throttle struct {
 // New makes a throttle without limits. arm is told the earliest instant at which Wake is to be called whenever that becomes earlier; it must not
 // block.
 func New(arm func(at Instant)) *Throttle {
-	t := &Throttle{timers: newTimers(arm), broker: bucket{shared: true}, topics: map[*Topic]struct{}{}}
+	t := &Throttle{timers: newTimers(arm), topics: map[*Topic]struct{}{}}
 	t.rules.Store(compile(Settings{}))
 	return t
 }
@@ -66,7 +66,6 @@ func (t *Throttle) fairness() fairness { return t.rules.Load().fairness }
 
 // bucket is the two counters of a level.
 type bucket struct {
-	shared   bool // see Counter
 	version  uint64
 	limit    *limit
 	counters [2]*Counter
@@ -84,7 +83,7 @@ func (b *bucket) follow(t *Throttle, l *limit, version uint64, now Instant) {
 		case p == nil:
 			b.counters[u] = nil
 		case b.counters[u] == nil:
-			b.counters[u] = newCounter(t, p, b.shared, now)
+			b.counters[u] = newCounter(t, p, now)
 		default:
 			b.counters[u].set(p, now)
 		}

@@ -14,13 +14,13 @@ type timers struct {
 type timer struct {
 	counter *Counter
 	at      Instant
-	place   int
+	place   int32
 }
 
 func newTimers(arm func(Instant)) timers {
 	return timers{arm: arm, queue: queue[*timer]{
 		less:  func(a, b *timer) bool { return a.at < b.at },
-		place: func(t *timer) *int { return &t.place },
+		place: func(t *timer) *int32 { return &t.place },
 	}}
 }
 

@@ -135,7 +135,7 @@ func (x *Topic) add(i int32) *partition {
 	if q := x.find(i); q != nil {
 		return q
 	}
-	q := &partition{topic: bucket{shared: true}}
+	q := &partition{}
 	x.put(i, q)
 	return q
 }

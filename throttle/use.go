@@ -30,7 +30,7 @@ func (u *Use) Move(to *Path, now Instant) {
 		if c == nil || c == next {
 			continue
 		}
-		n := c.refund(to.who, u.marks[i], u.at, now)
+		n := c.refund(claimant{}, u.marks[i], u.at, now)
 		u.counters[i], u.marks[i] = nil, mark{}
 		if next != nil {
 			u.marks[i], _ = next.tape.take(n, -noLimit, now)

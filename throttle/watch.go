@@ -41,12 +41,7 @@ func (w *Watch) On(r Refusal, to Waiter, now Instant) bool {
 	defer cr.mu.Unlock()
 	cr.answered(w)
 	cl := cr.join(r.who, now)
-	v := c.look(now)
-	shared := cl
-	if !c.shared {
-		shared = nil
-	}
-	balance, at := c.readLocked(cr, shared, v, now)
+	balance, at := c.readLocked(cr, cl, c.look(now), now)
 	if balance > 0 {
 		cr.drop(w)
 		return false
@@ -115,17 +110,16 @@ func (cr *crowd) settle(cl *claim) {
 func (c *Counter) open(cr *crowd, now Instant) {
 	v := c.look(now)
 	next := v.readyAt(now)
-	if left := v.balance(); left > 0 {
+	if v.balance() > 0 {
 		next = v.ends()
-		for left > 0 && len(cr.waiting.items) > 0 {
-			cl := cr.waiting.items[0]
-			if n, at := cr.share(cl, v, now, c.home.fairness()); c.shared && n <= 0 {
-				next = at
-				break
-			}
-			cr.fire(cl.first, now)
-			left -= cr.typical
+	}
+	for left := v.balance(); left > 0 && len(cr.waiting.items) > 0; left -= cr.typical {
+		cl := cr.waiting.items[0]
+		if n, at := c.readLocked(cr, cl, v, now); n <= 0 {
+			next = at
+			break
 		}
+		cr.fire(cl.first, now)
 	}
 	if len(cr.waiting.items) > 0 {
 		c.home.timers.put(&cr.timer, next)

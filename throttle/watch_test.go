@@ -119,14 +119,54 @@ func (r ringer) Fire() { r() }
 
 // Invitations that nobody followed do not keep others waiting for longer than a window.
 func TestForgottenInvitation(t *testing.T) {
-	th, _, armed, _, bells := queueUp(t, Settings{Topic: msgs(1), Mode: Precise}, 3)
-	now := 10 * *armed // the debt is paid
-	for i := range 3 {
+	th, _, _, watches, bells := queueUp(t, Settings{Topic: msgs(1), Mode: Precise}, 4)
+	now := after(12 * time.Second) // the debt is paid
+	for i := range 2 {
 		next := th.Wake(now)
 		if total(bells) != i+1 {
 			t.Fatalf("%d were invited after %d windows", total(bells), i+1)
 		}
 		now = next
+	}
+	now -= Instant(time.Second)
+	for i := range watches {
+		if watches[i].state == fired && watches[i].claim.invitedAt == now {
+			watches[i].Cancel(now)
+		}
+	}
+	if total(bells) != 3 {
+		t.Errorf("%d were invited after one of this window left", total(bells))
+	}
+}
+
+// Nor do they keep a share when the window is not young any more.
+func TestForgottenInvitationKeepsNoShare(t *testing.T) {
+	th := New(func(Instant) {})
+	th.Configure(Settings{Topic: msgs(10), Mode: Precise}, 0)
+	topic := th.Topic("t")
+	late := after(900 * time.Millisecond)
+	topic.Path(0, "a", 0) // the first window begins
+	reserve(t, topic, "a", 10, Cost{1, 1}, late)
+	path := topic.Path(0, "b", late)
+	_, refusal, _ := path.Plan(Cost{}, late)
+	new(Watch).On(refusal, new(bell), late)
+	th.Wake(after(time.Second)) // b is invited, and never looks
+	now := after(2600 * time.Millisecond)
+	reserve(t, topic, "a", 6, Cost{1, 1}, now)
+	if n := left(topic, "a", now); n != 4 {
+		t.Errorf("%d left, want 4", n)
+	}
+}
+
+// A crowd that ended is not joined any more.
+func TestCrowdEnds(t *testing.T) {
+	_, topic, armed, watches, _ := queueUp(t, Settings{Topic: msgs(10), Mode: Precise}, 1)
+	c := watches[0].counter
+	cr := c.crowd.Load()
+	watches[0].Cancel(*armed)
+	left(topic, "a", after(time.Minute))
+	if c.crowd.Load() != nil || !cr.gone {
+		t.Error("it goes on")
 	}
 }
 
@@ -179,5 +219,36 @@ func TestOutOfTurn(t *testing.T) {
 	}
 	if n := left(topic, "first", late); n != 7 {
 		t.Errorf("%d left when they want nothing", n)
+	}
+}
+
+// Two that wait for one counter until different times are both woken at theirs.
+func TestTheEarlierTimeCounts(t *testing.T) {
+	th := New(func(Instant) {})
+	th.Configure(Settings{Topic: msgs(10), Mode: Precise}, 0)
+	topic := th.Topic("t")
+	for _, g := range []string{"a", "b", "c"} {
+		reserve(t, topic, g, 1, Cost{3, 1}, 0)
+		topic.Path(0, g, 0)
+	}
+	reserve(t, topic, "a", 1, Cost{1, 1}, 0)
+	path := topic.Path(0, "c", 0)
+	path.Plan(Cost{}, 0) // c is refused, and will be back
+	second := after(time.Second)
+	reserve(t, topic, "a", 1, Cost{5, 1}, second)
+	path = topic.Path(0, "a", second)
+	_, young, ok := path.Plan(Cost{}, second) // a has had more than its share of this window
+	if ok || young.ReadyAt != second+after(time.Second/2) {
+		t.Fatalf("refusal %+v, %v", young, ok)
+	}
+	var early, late Watch
+	var first, second2 bell
+	early.On(young, &first, second)
+	reserve(t, topic, "c", 1, Cost{50, 1}, second)
+	path = topic.Path(0, "b", second)
+	_, refusal, _ := path.Plan(Cost{}, second)
+	late.On(refusal, &second2, second)
+	if next := th.Wake(second); next != young.ReadyAt {
+		t.Errorf("woken next at %v, want %v", time.Duration(next), time.Duration(young.ReadyAt))
 	}
 }

@@ -18,7 +18,7 @@ type event struct {
 	at     Instant
 	serial int // of two at the same instant the older comes first
 	do     func()
-	place  int
+	place  int32
 }
 
 func newWorld(s Settings) *world {
@@ -27,7 +27,7 @@ func newWorld(s Settings) *world {
 		less: func(a, b *event) bool {
 			return a.at < b.at || a.at == b.at && a.serial < b.serial
 		},
-		place: func(e *event) *int { return &e.place },
+		place: func(e *event) *int32 { return &e.place },
 	}
 	w.th = New(func(at Instant) { w.at(at, w.wake) })
 	w.th.Configure(s, 0)
