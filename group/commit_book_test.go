@@ -66,15 +66,30 @@ func (b *commitBook) commit(r *rig, group string, partition int32, memberID stri
 	want := b.promise(group, partition)
 	want.newest = p.Offset
 	lowered := want.lowered
+	allowed := mayCommit(r.m.groups[group], memberID, generation)
 	r.do(Commit{q}, func(v any, err error) {
 		switch {
 		case err != nil:
 		case v.(*kmsg.OffsetCommitResponse).Topics[0].Partitions[0].ErrorCode != kproto.NoError:
 			want.refused[p.Offset] = true
+		case !allowed:
+			r.t.Fatalf("%s committed to %s in generation %d", memberID, group, generation)
 		default:
 			want.raise(p.Offset, lowered)
 		}
 	})
+}
+
+// mayCommit tells who may: members in the newest generation or epoch, and anybody as long as there are none.
+func mayCommit(g *group, memberID string, generation int32) bool {
+	switch {
+	case g == nil, !g.hasMembers():
+		return generation < 0
+	case g.consumers != nil:
+		c := g.consumers.members[memberID]
+		return c != nil && c.epoch == generation
+	}
+	return g.member(memberID) != nil && g.generation == generation
 }
 
 // fetch asks for a group's offsets, and compares. They never go back: no commit is lost, and none is from the future.

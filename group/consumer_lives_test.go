@@ -49,6 +49,7 @@ func newModernLife(t testing.TB, seed uint64) *modernLife {
 	l.settings.MaxSize = 3 + l.rand.IntN(5)
 	l.settings.ConsumerMaxSize = l.settings.MaxSize
 	l.settings.Downgrade = seed%3 != 0
+	l.settings.Gather = time.Duration(seed%3) * 500 * time.Millisecond
 	l.survive = func(volatile int) int { return l.rand.IntN(volatile + 1) }
 	book := ownershipBook{}
 	l.orders = func(o any) { book.take(t, o.(Ownership)) }

@@ -113,14 +113,14 @@ func (m *Machine) goAway(d *consumerDraft, c *consumerMember) {
 }
 
 // consumerInterval is when the member is to be heard of next: soon while it has something to do, or when the group has just
-// changed, for then more is likely to come; otherwise rarely.
+// changed, for then more is likely to come; otherwise rarely. What is soon depends on how many they are.
 func (m *Machine) consumerInterval(d *consumerDraft, c *consumerMember) time.Duration {
 	long := m.consumerSettings(d.g.id).ConsumerHeartbeatInterval
 	restless := m.clock.running < d.g.restless
-	if m.settings.ConsumerReconcileInterval > 0 && (restless || !c.settledAt(d.assigned)) {
-		return min(long, m.settings.ConsumerReconcileInterval)
+	if !restless && c.settledAt(d.epoch) {
+		return long
 	}
-	return long
+	return min(long, max(m.settings.ConsumerReconcileInterval, time.Duration(d.size())*heartbeatSpacing))
 }
 
 // becomeClassic lets a classic member have a group of the consumer protocol in which nobody is left.

@@ -87,15 +87,20 @@ func (m *Machine) endClassic(g *group) {
 
 // abandoned tells whether a draft leaves classic members among themselves.
 func (d *consumerDraft) abandoned() bool {
+	if !d.hasClassics() {
+		return false
+	}
+	members := d.members()
+	return len(members) > 0 && !slices.ContainsFunc(members, func(c *consumerMember) bool { return c.classic == nil })
+}
+
+// hasClassics tells whether classic members are, or before the step were, in the group.
+func (d *consumerDraft) hasClassics() bool {
 	some := d.base.classics > 0
 	for _, c := range d.changed {
 		some = some || c != nil && c.classic != nil
 	}
-	members := []*consumerMember{}
-	if some {
-		members = d.members()
-	}
-	return len(members) > 0 && !slices.ContainsFunc(members, func(c *consumerMember) bool { return c.classic == nil })
+	return some
 }
 
 // downgradable tells whether a group whose last member of the consumer protocol has left becomes classic. Where that is not

@@ -36,6 +36,7 @@ func (m *Machine) fence(s *consumerSession) {
 
 func (m *Machine) expelConsumer(d *consumerDraft, id string) {
 	d.remove(id)
+	d.g.changed = m.clock.running
 	m.endSession(d.g, id)
 }
 

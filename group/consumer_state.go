@@ -11,6 +11,8 @@ type modern struct {
 	consumers *consumerGroup              // hard; nil: the group is classic
 	sessions  map[string]*consumerSession // by member id
 	matches   matches
+	changed   time.Duration  // running time of the newest change that asks for another target assignment
+	targeted  time.Duration  // running time of the newest target assignment
 	restless  time.Duration  // running time until which more changes are likely
 	draft     *consumerDraft // of the step that runs
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"time"
 
 	"sluice/kproto"
 )
@@ -99,16 +100,20 @@ func (m *Machine) consumerSubscription(g *group) topicSet {
 	return s
 }
 
-// retarget makes a new target assignment when members, subscriptions or topics ask for one. changed says that a subscription is
-// new.
+// retarget makes a new target assignment when members, subscriptions or topics ask for one, and it is time. changed says that a
+// subscription is new.
 func (m *Machine) retarget(d *consumerDraft, changed bool) {
-	if !changed && d.epoch == d.assigned && d.g.matches.change == m.topicsChange {
+	if changed {
+		d.bump()
+	}
+	asked := d.epoch != d.assigned
+	if !asked && d.g.matches.change == m.topicsChange || asked && !m.isTime(d, changed) {
 		return
 	}
 	m.lookAgain(d)
 	members := d.members()
 	hash := m.hashTopics(d.g, members)
-	if changed || hash != d.topicsHash {
+	if hash != d.topicsHash {
 		d.bump()
 	}
 	d.topicsHash = hash
@@ -124,7 +129,20 @@ func (m *Machine) retarget(d *consumerDraft, changed bool) {
 		}
 	}
 	d.assigned = d.epoch
+	d.g.targeted = m.clock.running
 	d.g.restless = m.clock.running + m.consumerSettings(d.g.id).ConsumerHeartbeatInterval
+}
+
+// isTime tells whether the target assignment that is asked for is made now, or with a later heartbeat: while one member comes after the other,
+// not for each of them, since each would cost as much as for all, and move partitions about. The first change of a calm group is not
+// kept waiting. Classic members cannot wait: they are told to join again until there is something for them.
+func (m *Machine) isTime(d *consumerDraft, changed bool) bool {
+	calm := m.clock.running-d.g.changed >= m.settings.Gather
+	if changed {
+		d.g.changed = m.clock.running
+	}
+	long := max(m.settings.Gather, min(time.Duration(d.size())*targetSpacing, maxGather))
+	return calm || d.assigned == 0 || d.size() <= 1 || m.clock.running-d.g.targeted >= long || d.hasClassics()
 }
 
 // hashTopics is of everything about topics that an assignment depends on.

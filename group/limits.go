@@ -40,6 +40,12 @@ const (
 	// gatherShare divides the time since the first member came: if nobody has come for that part of it, nobody is likely to. A crowd on a
 	// busy machine comes slowly, and is waited for longer than Settings.Gather says.
 	gatherShare = 3
+	// targetSpacing, times the members, is the time between two target assignments of a group of the consumer protocol that members keep
+	// coming to, up to maxGather. To make one takes about a microsecond a member.
+	targetSpacing = 500 * time.Microsecond
+	// heartbeatSpacing, times the members, is the least heartbeat interval that they are told when they are to be heard of soon: a group sends
+	// 5,000 heartbeats a second at most.
+	heartbeatSpacing = 200 * time.Microsecond
 	// minRebalanceRetry is how soon a rebalance that nobody joined is looked at again, whatever rebalance timeout its static
 	// members claim.
 	minRebalanceRetry = time.Second

@@ -29,13 +29,14 @@ The commands that are Kafka clients find the broker through --bootstrap-server o
 
 // rootCmd is the command line: one line a command.
 type rootCmd struct {
-	Serve   serveCmd   `cmd:"" help:"Run a broker."`
-	Topic   topicCmd   `cmd:"" help:"Create, list, describe, alter and delete topics."`
-	Group   groupCmd   `cmd:"" help:"List, describe, reset and delete consumer groups."`
-	Produce produceCmd `cmd:"" help:"Write records to a topic, from lines or whole files."`
-	Consume consumeCmd `cmd:"" help:"Read records of a topic from an offset, a time, its beginning or its end, or as a member of a group."`
-	Log     logCmd     `cmd:"" help:"Look at the files of a log: check them, print them."`
-	Version versionCmd `cmd:"" help:"Print the version of this binary."`
+	Serve    serveCmd    `cmd:"" help:"Run a broker."`
+	Topic    topicCmd    `cmd:"" help:"Create, list, describe, alter and delete topics."`
+	Group    groupCmd    `cmd:"" help:"List, describe, reset and delete consumer groups."`
+	Throttle throttleCmd `cmd:"" help:"Limit how fast records are dispatched to consumers, and see the limits."`
+	Produce  produceCmd  `cmd:"" help:"Write records to a topic, from lines or whole files."`
+	Consume  consumeCmd  `cmd:"" help:"Read records of a topic from an offset, a time, its beginning or its end, or as a member of a group."`
+	Log      logCmd      `cmd:"" help:"Look at the files of a log: check them, print them."`
+	Version  versionCmd  `cmd:"" help:"Print the version of this binary."`
 }
 
 const (

@@ -3,7 +3,9 @@ package main
 const (
 	inLog     = "./log"
 	inBroker  = "./broker"
+	inGroup   = "./group"
 	powerCuts = "TestPowerCuts$"
+	lives     = "TestRandomLives"
 )
 
 var mutants = []mutant{
@@ -211,5 +213,25 @@ var mutants = []mutant{
 		name: "durable offsets synced again after a failed sync",
 		file: "log/slots.go", pkg: inLog, tests: "TestComesBackByItself",
 		old: "\tif s.failed != nil {\n\t\treturn s.renewFile(upTo)\n\t}\n", new: "",
+	},
+	{
+		name: "partition given before it is given back", short: true,
+		file: "group/consumer_reconcile.go", pkg: inGroup, tests: lives,
+		old: "return d.free(p, c.id) })", new: "return true })",
+	},
+	{
+		name: "commit of an old generation taken", short: true,
+		file: "group/group.go", pkg: inGroup, tests: lives,
+		old: "\treturn nil, kproto.IllegalGeneration\n", new: "\treturn m, kproto.NoError\n",
+	},
+	{
+		name: "commit of an old member epoch taken",
+		file: "group/consumer_describe.go", pkg: inGroup, tests: lives,
+		old: "\tcase r.Generation != c.epoch:\n\t\treturn kproto.StaleMemberEpoch\n", new: "",
+	},
+	{
+		name: "an upgrade forgets what members are giving back",
+		file: "group/consumer_migrate.go", pkg: inGroup, tests: lives,
+		old: "c.state, c.revoking = memberRevoking, owned", new: "",
 	},
 }
