@@ -4,8 +4,9 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 
 // describeLogDirs answers DescribeLogDirs, v1-4: the one data directory, with the sizes of the asked partitions or of
 // all. Partitions that do not exist are left out, as in Kafka; so are those that are offline, whose size nobody
-// knows. Bytes of the whole disk (v4) are not told: -1. A partition may have to be opened to know its size, so this
-// is done aside.
+// knows. A partition may have to be opened to know its size, so this is done aside.
+//
+//	v4  the size of the disk and what of it can be used (KIP-827); -1 if the file system does not know
 func (b *Broker) describeLogDirs(c *call, q *kmsg.DescribeLogDirsRequest) {
 	go c.guard(func() {
 		resp := kmsg.NewPtrDescribeLogDirsResponse()
@@ -17,6 +18,8 @@ func (b *Broker) describeLogDirs(c *call, q *kmsg.DescribeLogDirsRequest) {
 func (b *Broker) describedDir(q *kmsg.DescribeLogDirsRequest) kmsg.DescribeLogDirsResponseDir {
 	d := kmsg.NewDescribeLogDirsResponseDir()
 	d.Dir = b.opts.DataDir
+	disk := b.dir.Disk()
+	d.TotalBytes, d.UsableBytes = disk.Total, disk.Usable
 	if q.Topics == nil {
 		for _, t := range b.topics.list() {
 			d.Topics = append(d.Topics, describedLogs(t, t.partitionNumbers()))

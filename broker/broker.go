@@ -68,7 +68,7 @@ func Start(o Options) (*Broker, error) {
 	if err != nil {
 		return nil, err
 	}
-	if b.dir, err = log.Open(o.DataDir, log.Options{FS: o.FS, Logger: b.logger}); err != nil {
+	if b.dir, err = log.Open(o.DataDir, log.Options{FS: o.FS, Logger: b.logger, BallastBytes: b.config().BallastBytes}); err != nil {
 		return nil, fmt.Errorf("start broker: %w", err)
 	}
 	b.topics = newTopics(b.dir, b.dispatch)

@@ -7,6 +7,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"pgregory.net/rapid"
+
+	"sluice/internal/vfs"
 )
 
 func TestFindCoordinator(t *testing.T) {
@@ -110,6 +112,23 @@ func TestDescribeLogDirs(t *testing.T) {
 		if none := ask(version, []kmsg.DescribeLogDirsRequestTopic{}); len(none) != 0 {
 			t.Errorf("v%d, none: %v", version, none)
 		}
+	}
+}
+
+// roomyFS knows the size of its disk.
+type roomyFS struct{ vfs.FS }
+
+func (roomyFS) Space(string) (vfs.Space, error) { return vfs.Space{Total: 5000, Usable: 3000}, nil }
+
+func TestDescribeLogDirsTellsTheDisk(t *testing.T) {
+	for fs, want := range map[vfs.FS][2]int64{vfs.NewMem(): {-1, -1}, roomyFS{vfs.NewMem()}: {5000, 3000}} {
+		b, err := Start(Options{DataDir: "/data", FS: fs})
+		check(t, err)
+		d := b.describedDir(kmsg.NewPtrDescribeLogDirsRequest())
+		if d.TotalBytes != want[0] || d.UsableBytes != want[1] {
+			t.Errorf("%d bytes, %d usable; want %v", d.TotalBytes, d.UsableBytes, want)
+		}
+		check(t, b.Close(t.Context()))
 	}
 }
 

@@ -168,8 +168,8 @@ func TestDeletionIsTriedAgain(t *testing.T) {
 			w.in.Add(f)
 			w.deleteTopics("a")
 			w.in.Heal()
-			w.create(spec{"b", 1, nil})
-			synctest.Wait() // the catalog forgets the deletion
+			time.Sleep(2 * deletionRetry) // nothing else happens to the catalog
+			synctest.Wait()
 			w.examine(1)
 			w.create(spec{"a", 1, nil})
 			w.produce("a", 0, 1)

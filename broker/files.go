@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"time"
 
 	"sluice/catalog"
+	"sluice/kproto"
 	"sluice/log"
 )
 
@@ -71,8 +73,37 @@ var errForgetTimeout = errors.New("the groups have not forgotten the topic's off
 // deletions are deleted topics whose files or offsets may still be there: this run never knew the topics, or could not
 // remove what was theirs.
 type deletions struct {
+	// turn is held by whoever brings topics and files together: a change of the catalog, or another try of what failed. It comes before all locks.
+	turn sync.Mutex
+
 	mu     sync.Mutex
 	topics []catalog.Topic
+	told   map[kproto.TopicID]bool // whose failure was logged
+}
+
+func (d *deletions) waiting() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.topics) > 0
+}
+
+// forget is firstFailure undone.
+func (d *deletions) forget(id kproto.TopicID) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.told, id)
+}
+
+// firstFailure tells whether the topic's deletion has not failed before.
+func (d *deletions) firstFailure(id kproto.TopicID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.told == nil {
+		d.told = map[kproto.TopicID]bool{}
+	}
+	first := !d.told[id]
+	d.told[id] = true
+	return first
 }
 
 func (d *deletions) add(t ...catalog.Topic) {
@@ -131,17 +162,25 @@ func removeFiles(n int, remove func(i int) error) error {
 	return errors.Join(errs...)
 }
 
-// deletionDone has the catalog forget a deletion that has been carried out. What failed is tried again with the next
-// change of the catalog. If the broker stops before, the catalog gives the order again at the next start.
+// deletionDone has the catalog forget a deletion that has been carried out. What failed is tried again soon. If the broker stops before, the catalog
+// gives the order again at the next start.
 func (b *Broker) deletionDone(t catalog.Topic, err error) {
 	if err != nil {
-		b.logger.Error("what belonged to a deleted topic could not be removed; the next change of a topic tries again",
+		level := slog.LevelDebug
+		if b.deletions.firstFailure(t.ID) {
+			level = slog.LevelError
+		}
+		b.logger.Log(context.Background(), level, "what belonged to a deleted topic could not be removed yet; it is tried again every few seconds",
 			"topic", t.Name, "id", t.ID.String(), "err", err)
 		b.deletions.add(t)
 		return
 	}
+	b.deletions.forget(t.ID)
 	b.catalog.Do(catalog.TopicGone{ID: t.ID}, func(any, error) {}) // a failure is repaired as above
 }
+
+// deletionRetry is how often deletions that failed are tried again.
+const deletionRetry = 2 * time.Second
 
 // diskParallelism is how many partitions one piece of work has the disk work on at a time: enough to share syncs, few
 // enough that one request does not crowd out the others.

@@ -12,6 +12,8 @@ import (
 // may take its time, as a deletion touches the disk; then later changes wait, and nothing else does. The first orders
 // come while the catalog is being opened: they describe what exists.
 func (b *Broker) follow(orders []any) {
+	b.deletions.turn.Lock()
+	defer b.deletions.turn.Unlock()
 	b.tryDeletions() // those that failed: a topic that is made now may need the place
 	b.brokersChanged(orders)
 	for _, o := range orders {
@@ -21,13 +23,23 @@ func (b *Broker) follow(orders []any) {
 	b.tryDeletions()
 }
 
+// retryDeletions is tryDeletions between the catalog's changes.
+func (b *Broker) retryDeletions() {
+	if !b.deletions.waiting() {
+		return
+	}
+	b.deletions.turn.Lock()
+	defer b.deletions.turn.Unlock()
+	b.tryDeletions()
+}
+
 // tryDeletions does nothing before the requests begin: Start finishes deletions once for all.
 func (b *Broker) tryDeletions() {
 	if !b.ready.Load() {
 		return
 	}
 	if err := b.finishDeletions(); err != nil {
-		b.logger.Error("deletions wait for the next change of a topic", "err", err)
+		b.logger.Debug("deletions wait", "err", err)
 	}
 }
 

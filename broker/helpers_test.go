@@ -31,7 +31,12 @@ type node struct {
 
 func startNode(t *testing.T, static map[string]string) *node {
 	t.Helper()
-	n := &node{t: t, logs: &logBook{}, opts: Options{DataDir: "/data", FS: vfs.NewMem(), Static: static}}
+	return startNodeOn(t, vfs.NewMem(), static)
+}
+
+func startNodeOn(t *testing.T, fs vfs.FS, static map[string]string) *node {
+	t.Helper()
+	n := &node{t: t, logs: &logBook{}, opts: Options{DataDir: "/data", FS: fs, Static: static}}
 	n.opts.Logger = slog.New(slog.NewTextHandler(n.logs, &slog.HandlerOptions{Level: slog.LevelInfo}))
 	n.start()
 	t.Cleanup(func() {

@@ -14,7 +14,8 @@ import (
 // firstRetention is the longest that the first check waits after a start: Kafka's log.initial.task.delay.ms.
 const firstRetention = 30 * time.Second
 
-// retention is the background pass that deletes old segments: one goroutine for all partitions.
+// retention is the background pass that deletes old segments: one goroutine for all partitions. It also finishes deletions of topics that
+// have failed.
 type retention struct {
 	clock retentionClock // of the goroutine
 
@@ -34,14 +35,18 @@ func (r *retention) start(b *Broker) {
 		interval := b.config().RetentionCheckInterval
 		timer := time.NewTimer(min(interval, firstRetention))
 		defer timer.Stop()
+		retry := time.NewTicker(deletionRetry)
+		defer retry.Stop()
 		for {
 			select {
 			case <-ctx.Done():
 				return
+			case <-retry.C:
+				b.retryDeletions()
 			case <-timer.C:
+				r.pass(ctx, b, time.Since(began))
+				timer.Reset(interval)
 			}
-			r.pass(ctx, b, time.Since(began))
-			timer.Reset(interval)
 		}
 	})
 }

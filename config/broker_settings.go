@@ -104,6 +104,12 @@ var brokerRows = []*row{
 		doc:    "How often partitions are checked for segments to delete.",
 	},
 
+	{
+		name: "sluice.ballast.bytes", kind: kindLong, def: "67108864", allow: atLeast(0),
+		broker: whole(func(b *Broker) *int64 { return &b.BallastBytes }),
+		doc:    "The room that the file ballast in the data directory keeps for deletions on a full disk, at most a 64th of the disk; 0: none.",
+	},
+
 	// Connections and requests.
 	{
 		name: "socket.request.max.bytes", kind: kindInt, def: "104857600", allow: atLeast(1),

@@ -27,6 +27,7 @@ type Broker struct {
 	FetchSessionSlots        int
 	ValidationStrict         bool
 	RetentionCheckInterval   time.Duration
+	BallastBytes             int64
 	TransactionMaxTimeout    time.Duration
 	ProducerExpiration       time.Duration
 	Groups                   Groups

@@ -28,7 +28,7 @@ type Appended struct {
 }
 
 // Append is stage one for one checked batch. It stamps the batch in place. It never waits for the disk to sync.
-// Errors: ErrTooLarge, ErrOutOfOrderSequence, ErrInvalidProducerEpoch, ErrDamaged, ErrStorage, ErrOffline, ErrDeleted; nothing was appended then.
+// While the disk is full only internal batches are taken. Errors: ErrTooLarge, ErrOutOfOrderSequence, ErrInvalidProducerEpoch, ErrDamaged, ErrStorage, ErrOffline, ErrDeleted; nothing was appended then.
 func (l *Log) Append(b kproto.Batch, o AppendOptions) (Appended, error) {
 	now := time.Now()
 	l.mu.Lock()
@@ -55,7 +55,7 @@ func (l *Log) Append(b kproto.Batch, o AppendOptions) (Appended, error) {
 		b.SetAppendTime(replyTime)
 	}
 	base := l.end
-	if err := l.write(b, cfg, now, replyTime); err != nil {
+	if err := l.writeIfRoom(b, cfg, now, replyTime, o); err != nil {
 		return Appended{}, err
 	}
 	l.afterAppend(cfg)
@@ -79,6 +79,20 @@ func (l *Log) appended(cfg *Config, base, end, replyTime int64, dup bool) Append
 		a.Ticket = Ticket{l, end, l.gen}
 	}
 	return a
+}
+
+// writeIfRoom is write on a disk that may be full.
+func (l *Log) writeIfRoom(b kproto.Batch, cfg *Config, now time.Time, replyTime int64, o AppendOptions) error {
+	if !o.Internal {
+		if err := l.dir.space.appendable(); err != nil {
+			return err
+		}
+	}
+	err := l.write(b, cfg, now, replyTime)
+	if err != nil && l.dir.space.noticed(err) && o.Internal && l.state == stateOpen {
+		err = l.write(b, cfg, now, replyTime)
+	}
+	return err
 }
 
 // write puts the batch at the end of the log.

@@ -25,6 +25,8 @@ type Options struct {
 	Logger *slog.Logger
 	// Syncers is how many partitions may be synced at the same time; 0 means defaultSyncers.
 	Syncers int
+	// BallastBytes is the room that is kept for deletions on a full disk, at most a 64th of the disk. 0: none.
+	BallastBytes int64
 }
 
 // Dir is a data directory held by this process.
@@ -44,6 +46,7 @@ type Dir struct {
 	syncer    *syncer
 	reaper    *reaper
 	deleted   deletions
+	space     *space
 	retryGap  time.Duration
 	dying     sync.Map    // paths of partition directories that Delete is about to rename
 	unsettled atomic.Bool // a deleted partition's directory was renamed, and that may not be durable
@@ -72,10 +75,12 @@ func Open(path string, o Options) (*Dir, error) {
 	d := &Dir{path: path, fs: o.FS, logger: o.Logger, lock: lock, logs: map[string]*Log{}, retryGap: retryGap}
 	d.syncer = newSyncer(cmp.Or(o.Syncers, defaultSyncers))
 	d.reaper = &reaper{fs: o.FS, logger: o.Logger}
+	d.space = &space{fs: o.FS, dir: path, name: filepath.Join(path, ballastFile), reaper: d.reaper, logger: o.Logger}
 	if err := d.open(made); err != nil {
 		_ = lock.Close()
 		return nil, err
 	}
+	d.space.open(o.BallastBytes)
 	return d, nil
 }
 
@@ -96,6 +101,7 @@ func (d *Dir) open(made []string) error {
 	if d.slots, err = openSlots(d.fs, d.path, d.logger); err != nil {
 		return err
 	}
+	d.slots.noticed = d.space.noticed
 	if !d.clean {
 		// The last run may have been killed before it synced what we have just read and found.
 		if err := d.slots.settle(); err != nil {
@@ -296,7 +302,11 @@ func (d *Dir) discard(topic string, partition int32, id kproto.TopicID) error {
 		return nil // another incarnation's
 	}
 	gone := filepath.Join(d.path, fmt.Sprintf("%.*s-%d.%s%s", maxGoneName, topic, partition, id, deleteSuffix))
-	if err := d.fs.Rename(path, gone); err != nil {
+	err = d.fs.Rename(path, gone)
+	if err != nil && d.space.noticed(err) {
+		err = d.fs.Rename(path, gone)
+	}
+	if err != nil {
 		return storageError("rename deleted partition", err)
 	}
 	if err := d.fs.SyncDir(d.path); err != nil {
@@ -343,6 +353,7 @@ func (d *Dir) Close(ctx context.Context) error {
 	}
 	d.syncer.close()
 	d.reaper.close()
+	d.space.close()
 	if err := d.slots.close(); err != nil && failed == nil {
 		failed = err
 	}

@@ -11,6 +11,7 @@ const (
 	lockFile     = ".lock"           // flock; empty
 	cleanFile    = "clean-shutdown"  // present only after a clean stop
 	durableFile  = "durable-offsets" // one slot a partition with data
+	ballastFile  = "ballast"         // room for deletions on a full disk; its content means nothing
 	metadataFile = "partition.metadata"
 	epochFile    = "leader-epoch-checkpoint"
 

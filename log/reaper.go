@@ -103,6 +103,16 @@ func (r *reaper) reap(now time.Time) {
 	r.arm()
 }
 
+// hurry has everything that waits removed now.
+func (r *reaper) hurry() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.queue {
+		r.queue[i].due = time.Time{}
+	}
+	r.arm()
+}
+
 // pending is how many files wait.
 func (r *reaper) pending() int {
 	r.mu.Lock()

@@ -20,6 +20,7 @@ func (l *Log) spoil(cause error) {
 	l.cuts = append(l.cuts, l.durable)
 	l.gen++
 	l.state, l.offline = stateCut, cause
+	l.dir.space.noticed(cause)
 	if l.visible.offset > l.durable {
 		l.state = stateFrozen
 	}
@@ -43,7 +44,9 @@ func (l *Log) retryCut() error {
 	if !l.mayRetry() {
 		return fmt.Errorf("%w: %w", ErrStorage, l.offline)
 	}
-	return l.cut()
+	err := l.cut()
+	l.dir.space.noticed(err)
+	return err
 }
 
 // reopen reads a frozen log anew from the disk, as a start after an unclean stop does: what is not known to be durable is written once more and
@@ -62,6 +65,7 @@ func (l *Log) reopen() error {
 	}
 	n := l.twin()
 	err := n.openFrom(l.slot(), true, false)
+	l.dir.space.noticed(err)
 	if err == nil && (n.damage != nil || n.end < l.visible.offset) {
 		err = fmt.Errorf("offsets up to %d were acknowledged, and the disk has them up to %d: %w", l.visible.offset, n.end, l.offline)
 	}

@@ -80,7 +80,8 @@ type slots struct {
 	fs   vfs.FS
 	path string
 
-	gap time.Duration // between tries to write the file anew
+	gap     time.Duration            // between tries to write the file anew
+	noticed func(error) (freed bool) // told of errors of the disk
 
 	mu      sync.Mutex
 	file    vfs.File
@@ -108,7 +109,7 @@ type foundSlot struct {
 
 // openSlots reads the file. A slot that does not check is free: its partition is then recovered from its files alone.
 func openSlots(fs vfs.FS, dir string, logger *slog.Logger) (*slots, error) {
-	s := &slots{fs: fs, path: filepath.Join(dir, durableFile), gap: retryGap, found: map[slotKey]foundSlot{}}
+	s := &slots{fs: fs, path: filepath.Join(dir, durableFile), gap: retryGap, noticed: func(error) bool { return false }, found: map[slotKey]foundSlot{}}
 	s.done = sync.NewCond(&s.mu)
 	data, err := vfs.ReadFile(fs, s.path, maxSlotFile)
 	if os.IsNotExist(err) {
@@ -316,6 +317,7 @@ func (s *slots) syncUnlocked(upTo uint64) error {
 
 // fail has the file written anew soon, whether anybody asks or not.
 func (s *slots) fail(err error) {
+	s.noticed(err)
 	s.failed = err
 	s.retry = time.Now().Add(s.gap)
 	if s.kick == nil && !s.closed {

@@ -315,7 +315,9 @@ func (l *Log) snapshots() ([]int64, error) {
 	return offsets, nil // ReadDir sorts, and the names have fixed width
 }
 
+// warn tells of an error of the disk that nobody is answered with.
 func (l *Log) warn(what string, err error) {
+	l.dir.space.noticed(err)
 	l.dir.logger.Warn(what, "topic", l.topic, "partition", l.partition, "error", err)
 }
 
@@ -433,7 +435,9 @@ func (l *Log) close(ctx context.Context) (clean bool, err error) {
 	case stateCut, stateFrozen, stateOffline:
 		return false, fmt.Errorf("not clean: %w", l.offline)
 	}
-	err = l.closeFiles()
+	if err = l.closeFiles(); err != nil && l.dir.space.noticed(err) {
+		err = l.closeFiles()
+	}
 	l.state, l.offline = stateOffline, ErrClosed
 	l.fire()
 	l.dropSegments(l.segs)

@@ -25,6 +25,15 @@ type topicDescription struct {
 	Internal   bool                   `json:"internal"`
 	Partitions []partitionDescription `json:"partitions"`
 	Configs    []configDescription    `json:"configs"`
+	Disks      []diskDescription      `json:"disks"`
+}
+
+// diskDescription is a disk that holds partitions of the topic (KIP-827).
+type diskDescription struct {
+	Broker      int32  `json:"broker"`
+	Directory   string `json:"directory"`
+	TotalBytes  int64  `json:"total_bytes"`  // -1 if the broker does not tell
+	UsableBytes int64  `json:"usable_bytes"` // likewise
 }
 
 // partitionDescription is one partition. EndOffset is the offset of the next record; SizeBytes is -1 if the broker
@@ -73,9 +82,11 @@ func (c *topicDescribeCmd) describe(ctx context.Context, admin *kadm.Client, nam
 		return topicDescription{}, err
 	}
 	topic := topicDescription{Name: name, ID: topicID(detail.ID), Internal: detail.IsInternal}
-	if topic.Partitions, err = describePartitions(ctx, admin, detail); err != nil {
+	dirs := logDirs(ctx, admin, detail)
+	if topic.Partitions, err = describePartitions(ctx, admin, detail, dirs); err != nil {
 		return topicDescription{}, err
 	}
+	topic.Disks = disks(dirs)
 	topic.Configs, err = c.describeConfigs(ctx, admin, name)
 	return topic, err
 }
@@ -90,7 +101,7 @@ func topicDetail(ctx context.Context, admin *kadm.Client, name string) (kadm.Top
 	return detail, explain("topic "+name, detail.Err, "")
 }
 
-func describePartitions(ctx context.Context, admin *kadm.Client, detail kadm.TopicDetail) ([]partitionDescription, error) {
+func describePartitions(ctx context.Context, admin *kadm.Client, detail kadm.TopicDetail, dirs []kadm.DescribedLogDir) ([]partitionDescription, error) {
 	starts, err := admin.ListStartOffsets(ctx, detail.Topic)
 	if err != nil {
 		return nil, explain("topic "+detail.Topic, err, "")
@@ -102,7 +113,7 @@ func describePartitions(ctx context.Context, admin *kadm.Client, detail kadm.Top
 	if err := cmp.Or(starts.Error(), ends.Error()); err != nil {
 		return nil, explain("topic "+detail.Topic, err, "")
 	}
-	sizes := partitionSizes(ctx, admin, detail)
+	sizes := partitionSizes(dirs, detail.Topic)
 	partitions := []partitionDescription{}
 	for _, p := range detail.Partitions.Sorted() {
 		size, ok := sizes[p.Partition]
@@ -121,22 +132,33 @@ func describePartitions(ctx context.Context, admin *kadm.Client, detail kadm.Top
 	return partitions, nil
 }
 
-// partitionSizes asks for the bytes on disk of each partition. It is empty when the broker does not tell: a size is
-// not worth failing for.
-func partitionSizes(ctx context.Context, admin *kadm.Client, detail kadm.TopicDetail) map[int32]int64 {
-	sizes := map[int32]int64{}
+// logDirs asks for the directories that hold the topic, in order. There are none when the broker does not tell: sizes are not worth failing for.
+func logDirs(ctx context.Context, admin *kadm.Client, detail kadm.TopicDetail) []kadm.DescribedLogDir {
 	wanted := kadm.TopicsSet{}
 	wanted.Add(detail.Topic, detail.Partitions.Numbers()...)
-	dirs, err := admin.DescribeAllLogDirs(ctx, wanted)
+	described, err := admin.DescribeAllLogDirs(ctx, wanted)
 	if err != nil {
-		return sizes
+		return nil
 	}
-	dirs.Each(func(dir kadm.DescribedLogDir) {
-		for number, p := range dir.Topics[detail.Topic] {
+	return described.Sorted()
+}
+
+func partitionSizes(dirs []kadm.DescribedLogDir, topic string) map[int32]int64 {
+	sizes := map[int32]int64{}
+	for _, dir := range dirs {
+		for number, p := range dir.Topics[topic] {
 			sizes[number] = p.Size
 		}
-	})
+	}
 	return sizes
+}
+
+func disks(dirs []kadm.DescribedLogDir) []diskDescription {
+	all := []diskDescription{}
+	for _, d := range dirs {
+		all = append(all, diskDescription{d.Broker, d.Dir, d.TotalBytes, d.UsableBytes})
+	}
+	return all
 }
 
 // describeConfigs lists the configs that differ from their default, or all of them with --all, by name.
@@ -170,6 +192,11 @@ func (t *topicDescription) table(w io.Writer) {
 			size = byteCount(p.SizeBytes)
 		}
 		row(w, p.Partition, p.Leader, p.LeaderEpoch, p.StartOffset, p.EndOffset, size)
+	}
+	for _, d := range t.Disks {
+		if d.TotalBytes >= 0 && d.UsableBytes >= 0 {
+			fmt.Fprintf(w, "\n%s: %s of %s free\n", d.Directory, byteCount(d.UsableBytes), byteCount(d.TotalBytes))
+		}
 	}
 	if len(t.Configs) == 0 {
 		return

@@ -117,6 +117,13 @@ func (p *Process) Lock(name string) (io.Closer, error) {
 	return l, nil
 }
 
+func (p *Process) Space(name string) (vfs.Space, error) {
+	if err := p.alive("stat", name); err != nil {
+		return vfs.Space{}, err
+	}
+	return p.fs.Space(name)
+}
+
 type processFile struct {
 	vfs.File
 	p *Process
@@ -141,6 +148,13 @@ func (f processFile) Truncate(size int64) error {
 		return err
 	}
 	return f.File.Truncate(size)
+}
+
+func (f processFile) Allocate(size int64) error {
+	if err := f.p.alive("allocate", f.Name()); err != nil {
+		return err
+	}
+	return f.File.Allocate(size)
 }
 
 func (f processFile) Sync() error {

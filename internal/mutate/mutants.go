@@ -117,7 +117,7 @@ var mutants = []mutant{
 	{
 		name: "deletion not synced",
 		file: "log/dir.go", pkg: inLog, tests: powerCuts,
-		old: "if err := d.fs.SyncDir(d.path); err != nil {\n\t\treturn storageError(\"sync data directory\", err)\n\t}\n\tif err := vfs.RemoveAll", new: "if err := vfs.RemoveAll",
+		old: "if err := d.fs.SyncDir(d.path); err != nil {\n\t\td.unsettled.Store(true)\n\t\treturn storageError(\"sync data directory\", err)\n\t}\n\tif err := vfs.RemoveAll", new: "if err := vfs.RemoveAll",
 	},
 	{
 		name: "producer snapshot at the wrong offset",
@@ -177,7 +177,7 @@ var mutants = []mutant{
 	{
 		name: "failed deletion forgotten",
 		file: "broker/files.go", pkg: inBroker, tests: "TestDeletionIsTriedAgain",
-		old: "\tif err != nil {\n\t\tb.logger.Error(\"what belonged", new: "\tif false {\n\t\tb.logger.Error(\"what belonged",
+		old: "\tif err != nil {\n\t\tlevel := slog.LevelDebug", new: "\tif false {\n\t\tlevel := slog.LevelDebug",
 	},
 	{
 		name: "deletion forgotten although its rename is not durable",

@@ -53,6 +53,23 @@ var conformance = []struct {
 		}
 		wantErr(t, f.Truncate(-1), syscall.EINVAL)
 	}},
+	{"allocate", func(t *testing.T, fsys FS, dir string) {
+		f := create(t, fsys, dir+"/f")
+		write(t, f, 0, "kept")
+		if err := f.Allocate(8192); errors.Is(err, errors.ErrUnsupported) {
+			t.Skip(err)
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		check(t, f.Allocate(10))
+		wantSize(t, f, 8192)
+		if got := content(t, fsys, dir+"/f"); string(got[:5]) != "kept\x00" {
+			t.Errorf("content %q", got[:5])
+		}
+		if s, err := fsys.Space(dir); err != nil || s.Usable > s.Total {
+			t.Errorf("space %+v, %v", s, err)
+		}
+	}},
 	{"open flags", func(t *testing.T, fsys FS, dir string) {
 		_, err := fsys.OpenFile(dir+"/f", os.O_RDWR, 0)
 		wantErr(t, err, fs.ErrNotExist)

@@ -222,6 +222,13 @@ func (i injectFS) Lock(name string) (io.Closer, error) {
 	return i.fs.Lock(name)
 }
 
+func (i injectFS) Space(name string) (Space, error) {
+	if err := i.in.fail(OpStat, name); err != nil {
+		return Space{}, err
+	}
+	return i.fs.Space(name)
+}
+
 // injectFile passes Close and Name through.
 type injectFile struct {
 	File
@@ -257,6 +264,14 @@ func (f injectFile) Truncate(size int64) error {
 		return err
 	}
 	return f.File.Truncate(size)
+}
+
+// Allocate counts as a write.
+func (f injectFile) Allocate(size int64) error {
+	if err := f.in.fail(OpWrite, f.Name()); err != nil {
+		return err
+	}
+	return f.File.Allocate(size)
 }
 
 func (f injectFile) Sync() error {

@@ -215,6 +215,18 @@ func (f *memFile) Truncate(size int64) error {
 	})
 }
 
+// Allocate only makes the file longer: there is no room to run out of.
+func (f *memFile) Allocate(size int64) error {
+	have, err := f.Size()
+	if err != nil || have >= size {
+		return err
+	}
+	return f.Truncate(size)
+}
+
+// Space is not known.
+func (m *Mem) Space(string) (Space, error) { return Space{}, nil }
+
 // Sync costs as much as was written since the last one, not as much as the file is long.
 func (f *memFile) Sync() error {
 	return f.m.mutate(OpSync, f.name, func() error {

@@ -41,6 +41,8 @@ type FS interface {
 	// Lock creates name if need be and takes an exclusive advisory lock without waiting.
 	// It returns an error that is ErrLocked when the lock is held. The lock ends with Close or with the process.
 	Lock(name string) (io.Closer, error)
+	// Space is the room on the disk that holds name.
+	Space(name string) (Space, error)
 }
 
 // File is an open file. ReadAt and WriteAt may run concurrently.
@@ -50,6 +52,9 @@ type File interface {
 	io.Closer
 	// Truncate sets the size; durable after Sync.
 	Truncate(size int64) error
+	// Allocate has the disk keep room for the first size bytes, so that they can be written when it is full. It makes a
+	// shorter file longer. It fails with errors.ErrUnsupported where the file system cannot do it.
+	Allocate(size int64) error
 	// Sync makes data and size durable (fdatasync). After an error the caller must
 	// assume that the unsynced data is gone, and must not call Sync again on this file.
 	Sync() error
