@@ -51,7 +51,7 @@ type formingMember struct {
 
 func newForming(b testing.TB, n int) *forming {
 	f := &forming{rig: newRig(b)}
-	f.settings.Gather = 20 * time.Millisecond
+	f.settings.Gather, f.settings.ConsumerMaxSize = 20*time.Millisecond, n+1
 	f.topics = map[string]Topic{"t": {testTopicID("t"), int32(n)}}
 	f.do(Topics{f.topics}, func(any, error) {})
 	return f
