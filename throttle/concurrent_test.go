@@ -47,6 +47,16 @@ func TestParallelFetchers(t *testing.T) {
 	}
 }
 
+// An approximate plan is charged what it holds: once one has passed the line nobody else gets anything.
+func TestParallelApproximateFetchers(t *testing.T) {
+	th := New(func(Instant) {})
+	th.Configure(Settings{Topic: msgs(100)}, 0)
+	topic := th.Topic("t")
+	if got := fetchers(64, topic, 50, 0); got < 100 || got >= 100+3*50 {
+		t.Errorf("%d were delivered, want 100 and at most one plan of 3 batches of 50", got)
+	}
+}
+
 // Takers, refunds, a clock that goes on under them, and a pace that changes: what was kept never exceeds what the windows so far
 // allowed, but for one take.
 func TestTapeUnderFire(t *testing.T) {
@@ -104,6 +114,13 @@ func TestNoWakeUpIsLost(t *testing.T) {
 			}
 			now := Instant(clock.Add(int64(50 * time.Millisecond)))
 			th.Wake(now)
+			topic.Explain(0, "a", now)
+			if i%20 == 19 {
+				th.Sweep(now)
+			}
+			if i%60 == 59 {
+				topic.Configure(Policies{Subscription: msgs(int64(5 + i%3))}, now)
+			}
 			if i%50 == 49 {
 				th.Configure(Settings{Broker: msgs(40 + int64(i%40)), Topic: msgs(20), Subscription: msgs(7), Mode: Precise}, now)
 			}

@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -33,7 +34,7 @@ func main() {
 		fatal(err)
 	}
 	survived := 0
-	for _, m := range mutants {
+	for _, m := range slices.Concat(mutants, throttling) {
 		if *short && !m.short || !wanted.MatchString(m.name) {
 			continue
 		}

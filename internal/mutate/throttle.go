@@ -1,0 +1,47 @@
+package main
+
+const inThrottle = "./throttle"
+
+// throttling are bugs that dispatch throttling has had elsewhere, or nearly had here.
+var throttling = []mutant{
+	{
+		name: "debt forgiven at the end of a window", short: true,
+		file: "throttle/tape.go", pkg: inThrottle, tests: "TestOverDelivery|TestDeliveredByWindow",
+		old: "end := min(v.used()+n, v.floor+s.pace.units+s.pace.debt)", new: "end := min(v.used()+n, v.floor+s.pace.units)",
+	},
+	{
+		name: "a plan that others have overtaken is taken whole", short: true,
+		file: "throttle/tape.go", pkg: inThrottle, tests: "TestAllOrNothing",
+		old: "if v.balance() <= before {", new: "if v.balance() <= 0 {",
+	},
+	{
+		name: "lowering and raising a limit mints allowance",
+		file: "throttle/tape.go", pkg: inThrottle, tests: "TestChangeOfPace",
+		old: "\t\tused += old.change.forgiven\n", new: "",
+	},
+	{
+		name: "a late refund takes from the new window",
+		file: "throttle/tape.go", pkg: inThrottle, tests: "TestLateRefund",
+		old: "n = min(m.n, m.end-v.floor, s.carried)", new: "n = min(m.n, m.end-v.floor)",
+	},
+	{
+		name: "first come, first served",
+		file: "throttle/crowd.go", pkg: inThrottle, tests: "TestSlowPoller",
+		old: "max(other.service, floor)+share-cl.service), readyAt", new: "v.balance()+share), readyAt",
+	},
+	{
+		name: "a limit changes between the refusal and the wait",
+		file: "throttle/watch.go", pkg: inThrottle, tests: "TestChangeBeforeTheWait",
+		old: "if c.home.version.Load() != r.version {", new: "if false {",
+	},
+	{
+		name: "the turn is not passed on",
+		file: "throttle/watch.go", pkg: inThrottle, tests: "TestNoMoreAreWoken",
+		old: "if cr.woken == 0 && len(cr.waiting.items) > 0 {", new: "if false {",
+	},
+	{
+		name: "a dropped counter forgets its debt",
+		file: "throttle/partition.go", pkg: inThrottle, tests: "TestSweep",
+		old: "v.used() > v.floor || c.waitedFor()", new: "v.used() < 0 || c.waitedFor()",
+	},
+}
