@@ -27,8 +27,13 @@ func (c cause) String() string {
 	case minBytes:
 		return "min bytes"
 	}
+	return c.allowance().String()
+}
+
+// allowance is whose, and of what, a wait for allowance is.
+func (c cause) allowance() throttle.At {
 	c -= forAllowance
-	return throttle.At{Level: throttle.Level(c / 2), Unit: throttle.Unit(c % 2)}.String()
+	return throttle.At{Level: throttle.Level(c / 2), Unit: throttle.Unit(c % 2)}
 }
 
 // maxWaits bounds the topics and groups whose waits are told apart, at about 250 bytes each. Those beyond are booked to their topic alone,
@@ -130,7 +135,11 @@ func (f *fetchCall) waitsOn(part int) {
 	}
 	next.since = instant()
 	f.book(next.since)
+	if f.waiting.since == 0 {
+		f.broker.dispatch.holding.Add(1)
+	}
 	f.waiting = next
+	f.broker.dispatch.throttledBy[next.cause].Add(1)
 }
 
 // waitEnds books what is left of the wait.
@@ -138,6 +147,7 @@ func (f *fetchCall) waitEnds() {
 	if f.waiting.since != 0 {
 		f.book(instant())
 		f.account(f.waiting).held.Add(1)
+		f.broker.dispatch.holding.Add(-1)
 		f.waiting = wait{}
 	}
 }

@@ -16,6 +16,7 @@ import (
 //	/v1/status               cluster, epoch, counts
 //	/v1/topics               every topic
 //	/v1/topics/{name}        one topic with its settings and its partitions' offsets
+//	/v1/throttle/{topic}/{partition}  the limits of dispatch there, how they stand and who waits; ?group=
 //	/v1/connections          who reads what, and for which group; ?group=, ?topic=, ?client_id=
 func (b *Broker) AdminHandler() http.Handler {
 	mux := http.NewServeMux()
@@ -26,6 +27,7 @@ func (b *Broker) AdminHandler() http.Handler {
 	mux.HandleFunc("GET /v1/topics", b.serveTopics)
 	mux.HandleFunc("GET /v1/topics/{name}", b.serveTopic)
 	mux.HandleFunc("GET /v1/connections", b.serveConnections)
+	mux.HandleFunc("GET /v1/throttle/{topic}/{partition}", b.serveThrottle)
 	return mux
 }
 

@@ -15,8 +15,10 @@ const sweepEvery = time.Minute
 // dispatch is the broker's dispatch throttling: the limits, and the clock and the timers that they live by.
 type dispatch struct {
 	*throttle.Throttle
-	waits  fetchWaits
-	rounds atomic.Uint32 // of fetches that begin with another partition each
+	waits       fetchWaits
+	holding     atomic.Int64         // fetches that are held now
+	throttledBy [causes]atomic.Int64 // how often a fetch began to wait for each
+	rounds      atomic.Uint32        // of fetches that begin with another partition each
 
 	mu    sync.Mutex // guards what follows
 	at    throttle.Instant
@@ -111,8 +113,11 @@ func (k groupKey) subscription() string {
 	if k.group || k.name == "" {
 		return k.name
 	}
-	return "\x00" + k.name
+	return standIn + k.name
 }
+
+// standIn begins what stands in for a group.
+const standIn = "\x00"
 
 // limitsChanged puts limits in force as Broker.dispatchChanged says.
 func (b *Broker) limitsChanged(t *topic) {

@@ -1,9 +1,6 @@
 package throttle
 
-import (
-	"strings"
-	"time"
-)
+import "time"
 
 // Explanation says which policies hold between a partition and a subscription, and how its counters stand.
 type Explanation struct {
@@ -60,6 +57,12 @@ func (x *Topic) Explain(i int32, sub string, now Instant) Explanation {
 	return e
 }
 
+// ExplainBroker is the broker's own level, which all partitions share.
+func (t *Throttle) ExplainBroker(now Instant) LevelState {
+	r := t.rules.Load()
+	return r.broker.state(BrokerLevel, r.brokerCounters, now)
+}
+
 func (l *limit) state(level Level, counters [2]*Counter, now Instant) LevelState {
 	s := LevelState{Level: level, Source: l.source, Namespace: l.namespace, Period: l.period}
 	for u := range s.Counters {
@@ -96,8 +99,8 @@ func (c *Counter) state(u Unit, now Instant) CounterState {
 	return s
 }
 
-// Subscriptions are the names of the subscriptions that have state on a partition, in order. One of them may stand for all
-// that are beyond what a partition knows apart: "others".
+// Subscriptions are the subscriptions that have state on a partition, in order, by the names that Path knows them by. One of them,
+// "\x00others", may stand for all that are beyond what a partition knows apart.
 func (x *Topic) Subscriptions(i int32) (names []string) {
 	q := x.find(i)
 	if q == nil {
@@ -106,7 +109,7 @@ func (x *Topic) Subscriptions(i int32) (names []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, s := range q.subscriptions {
-		names = append(names, strings.TrimPrefix(s.name, "\x00"))
+		names = append(names, s.name)
 	}
 	return names
 }

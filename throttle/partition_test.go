@@ -74,7 +74,7 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 	if n := left(topic, "client-7", 0); n != 9 {
 		t.Errorf("%d left to one that is known", n)
 	}
-	if names := topic.Subscriptions(0); len(names) != maxSubscriptions+1 || names[0] != "others" {
+	if names := topic.Subscriptions(0); len(names) != maxSubscriptions+1 || names[0] != others {
 		t.Errorf("%d names, the first is %q", len(names), names[0])
 	}
 	th.Sweep(after(time.Hour))

@@ -17,6 +17,8 @@ const (
 	Batches
 )
 
+func (m Mode) String() string { return [...]string{"approximate", "precise", "batches"}[m] }
+
 // Plan decides which batches of a partition are dispatched: a prefix of what is there, a batch at a time, by what its path's counters
 // have. No batch is split, and the last one may pass the line, which then is debt. A plan takes nothing; Path.Reserve does.
 type Plan struct {

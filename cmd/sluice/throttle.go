@@ -10,9 +10,10 @@ import (
 )
 
 type throttleCmd struct {
-	Set   throttleSetCmd   `cmd:"" help:"Limit how fast records are dispatched to consumers, from now on."`
-	Unset throttleUnsetCmd `cmd:"" help:"Take a limit back; what a weaker source says counts again."`
-	List  throttleListCmd  `cmd:"" aliases:"ls" help:"List the limits and where they are set."`
+	Set     throttleSetCmd     `cmd:"" help:"Limit how fast records are dispatched to consumers, from now on."`
+	Unset   throttleUnsetCmd   `cmd:"" help:"Take a limit back; what a weaker source says counts again."`
+	List    throttleListCmd    `cmd:"" aliases:"ls" help:"List the limits and where they are set."`
+	Explain throttleExplainCmd `cmd:"" help:"Show the limits of a partition: which count, what is used, left and owed, who waits and until when."`
 }
 
 // limitTarget says whose limit is meant. Exactly one of the four is given.
