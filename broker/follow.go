@@ -94,6 +94,7 @@ func (b *Broker) brokersChanged(orders []any) {
 	s, err := newSettings(layers)
 	if err == nil {
 		b.settings.Store(s)
+		b.resolver.rulesChanged()
 		err = b.renew()
 	}
 	if err != nil {

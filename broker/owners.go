@@ -67,6 +67,7 @@ type mark struct {
 	offset atomic.Int64 // that the group was told or has committed last; -1: not known
 	// position is the offset of the group's last fetch; -1: not known.
 	position atomic.Int64
+	readers  int // subscriptions that are the group's there; guarded by resolver.mu
 }
 
 func newMark() *mark {

@@ -8,46 +8,48 @@ import "slices"
 // slot picks a group for a subscription. It keeps the one it has unless an older reader has the same and another group has
 // none; else it takes the oldest group that has none. With more readers than groups, the rest share the slot that was given last.
 func (r *resolver) slot(s *subscription, own []*claim, now stamp) *resolution {
-	all := r.readers[s.topicPartition]
 	mine := slices.IndexFunc(own, func(c *claim) bool { return c.group == s.group() })
-	if mine >= 0 && !all.hold(own[mine], now, func(x *subscription) bool { return x.order < s.order }) {
+	if mine >= 0 && !r.olderHolds(s, own[mine], now) {
 		return s.slotted(own, mine)
 	}
 	if len(own) > maxMarked {
 		slices.Reverse(own) // of so many the newest is likely to be the one that has none, and found at once
 		mine = len(own) - 1 - mine
 	}
-	free := slices.IndexFunc(own, func(c *claim) bool {
-		return c.group != s.group() && !all.hold(c, now, func(x *subscription) bool { return x != s })
-	})
+	free := slices.IndexFunc(own, func(c *claim) bool { return c.group != s.group() && !c.held(now) })
 	switch {
 	case free >= 0:
 		return s.slotted(own, free)
 	case mine >= 0 && mine < len(own):
 		return s.slotted(own, mine)
 	}
-	return s.slotted(own, lastGiven(all, own))
+	return s.slotted(own, r.lastGiven(s.topicPartition, own))
 }
 
-// hold tells whether one of those that pass keeps others from a group.
-func (all readers) hold(c *claim, now stamp, pass func(*subscription) bool) bool {
-	return slices.ContainsFunc(all[groupKey{true, c.group}], func(x *subscription) bool { return pass(x) && x.holds(c, now) })
+// held tells whether a subscription keeps others from a group: one has it, and the group was read lately, since its member there
+// is the one it is.
+func (c *claim) held(now stamp) bool {
+	read := stamp(c.read.Load())
+	return c.readers > 0 && read >= c.since && now-read < stamp(drainTime)
 }
 
-// holds tells whether a subscription keeps others from a group: it was read lately, and since the group's member there is the
-// one it is.
-func (s *subscription) holds(c *claim, now stamp) bool {
-	read := stamp(s.fetched.Load())
-	return read >= c.since && now-read < stamp(drainTime)+stamp(s.conn.wait.Load())
+// olderHolds tells whether an older subscription has the group of this one, and is in use.
+func (r *resolver) olderHolds(s *subscription, c *claim, now stamp) bool {
+	return c.readers > 1 && slices.ContainsFunc(r.readers[s.topicPartition], func(x *subscription) bool {
+		read := stamp(x.fetched.Load())
+		return x.order < s.order && x.group() == c.group && read >= c.since && now-read < stamp(drainTime)+stamp(x.conn.wait.Load())
+	})
 }
 
-func lastGiven(all readers, own []*claim) (last int) {
+// lastGiven finds the group whose label was given last.
+func (r *resolver) lastGiven(k topicPartition, own []*claim) (last int) {
 	newest := uint64(0)
-	for i := range own {
-		for _, x := range all[groupKey{true, own[i].group}] {
-			if x.labelled > newest {
-				newest, last = x.labelled, i
-			}
+	for _, x := range r.readers[k] {
+		if x.labelled <= newest {
+			continue
+		}
+		if i := slices.IndexFunc(own, func(c *claim) bool { return c.group == x.group() }); i >= 0 {
+			newest, last = x.labelled, i
 		}
 	}
 	return last
@@ -83,35 +85,41 @@ func (r *resolver) settle(groupID string, k topicPartition, offset int64, id ide
 		r.settleAs(reader, key, old.mark)
 		return
 	}
-	holders := r.readers[k][key]
-	i := slices.IndexFunc(holders, func(x *subscription) bool { return open(x.result.Load()) == 1 })
-	if i < 0 && len(holders) > 0 {
-		return // it is known who reads for the group
-	}
 	m, _ := r.owners.markOf(groupID, k.topic.name, k.partition)
-	if i >= 0 {
-		other := holders[i]
-		m = other.result.Load().mark
+	if other := r.holder(k, key); other != nil {
+		x := other.result.Load()
+		if open(x) == 0 {
+			return // it is known who reads for the group
+		}
+		m = x.mark
 		r.settleAs(other, old.key, old.mark)
 	}
 	r.settleAs(reader, key, m)
 }
 
+// holder finds a subscription that has a label, or nil; an unsettled one if there is one.
+func (r *resolver) holder(k topicPartition, key groupKey) (holder *subscription) {
+	for _, x := range r.readers[k] {
+		if res := x.result.Load(); res.key == key && (holder == nil || open(res) == 1) {
+			holder = x
+		}
+	}
+	return holder
+}
+
 // committer finds the unsettled subscription that has read least beyond an offset; nil when there are two, or none.
 func (r *resolver) committer(groupID string, k topicPartition, offset int64, id identity) (best *subscription) {
 	least, twice := int64(0), false
-	for _, all := range r.readers[k] {
-		for _, x := range all {
-			beyond := x.position.Load() - offset
-			if beyond < 0 || x.conn.who() != id || !slices.Contains(x.result.Load().rivals, groupID) {
-				continue
-			}
-			switch {
-			case best == nil || beyond < least:
-				best, least, twice = x, beyond, false
-			case beyond == least:
-				twice = true
-			}
+	for _, x := range r.readers[k] {
+		beyond := x.position.Load() - offset
+		if beyond < 0 || x.conn.who() != id || !slices.Contains(x.result.Load().rivals, groupID) {
+			continue
+		}
+		switch {
+		case best == nil || beyond < least:
+			best, least, twice = x, beyond, false
+		case beyond == least:
+			twice = true
 		}
 	}
 	if twice {

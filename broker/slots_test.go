@@ -228,6 +228,17 @@ func TestConnectionChanges(t *testing.T) {
 	s.expect("long ago", s.fetches(c, 0), "h identity")
 }
 
+// Settings are in force at the next fetch.
+func TestResolverSettings(t *testing.T) {
+	s := newScene(t)
+	c := s.connects(kgo1)
+	s.expect("at first", s.fetches(c, 0), "client:User:ANONYMOUS/kgo fallback")
+	s.r.unresolved = func() string { return fallbackShared }
+	s.expect("before it is told", s.fetches(c, 0), "client:User:ANONYMOUS/kgo fallback")
+	s.r.rulesChanged()
+	s.expect("afterwards", s.fetches(c, 0), "shared fallback")
+}
+
 // What is not read any more is forgotten, and begun again when it is.
 func TestIdleSubscriptions(t *testing.T) {
 	s := newScene(t)
@@ -329,14 +340,21 @@ func TestResolverConcurrently(t *testing.T) {
 		want += len(c.reads)
 	}
 	listed := 0
-	for _, x := range s.r.readers {
-		for k, list := range x {
-			listed += len(list)
-			for _, sub := range list {
-				if got, _, _ := sub.key(); got != k {
-					t.Errorf("listed as %v, is %v", k, got)
-				}
+	readers := map[*mark]int{}
+	for k, list := range s.r.readers {
+		listed += len(list)
+		for _, sub := range list {
+			if sub.topicPartition != k || sub.conn.reads[k] != sub {
+				t.Errorf("%v is listed at %v", sub.topicPartition, k)
 			}
+			if m := sub.result.Load().mark; m != nil {
+				readers[m]++
+			}
+		}
+	}
+	for m, n := range readers {
+		if m.readers != n {
+			t.Errorf("a mark counts %d readers of %d", m.readers, n)
 		}
 	}
 	if s.r.count != want || listed != want || want == 0 {

@@ -227,11 +227,9 @@ func (r *resolver) strangerRead(topic string, partition int32, host string) (las
 	last = -never
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for k, all := range r.readers[topicPartition{r.topicOf(topic), partition}] {
-		for _, s := range all {
-			if !k.group && s.conn.host == host {
-				last = max(last, stamp(s.fetched.Load()+s.conn.wait.Load()))
-			}
+	for _, s := range r.readers[topicPartition{r.topicOf(topic), partition}] {
+		if s.group() == "" && s.conn.host == host {
+			last = max(last, stamp(s.fetched.Load()+s.conn.wait.Load()))
 		}
 	}
 	return last

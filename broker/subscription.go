@@ -56,12 +56,13 @@ type subscription struct {
 	topicPartition
 	first int64  // offset of the first fetch
 	order uint64 // of creation
-	// transient is set on one that there was no room for: it is of one fetch.
+	// transient is set on one that is not listed, for there was no room, or it was idle: it is of one fetch.
 	transient bool
 
 	result  atomic.Pointer[resolution] // nil: it was forgotten
 	checked atomic.Uint64              // owners.changes at the last check
 	epoch   uint32                     // conn.epoch at the last check; the reader's
+	rules   uint32                     // resolver.rules at the last check; the reader's
 	again   stamp                      // when it may be looked up again; the reader's
 
 	fetched  atomic.Int64 // stamp of the last fetch
@@ -101,12 +102,13 @@ type resolver struct {
 	counted    func(method)          // a resolution was made
 	topicOf    func(name string) *topic
 
-	slots atomic.Int64 // subscriptions that a commit may settle
+	rules atomic.Uint32 // raised when unresolved or hint change
+	slots atomic.Int64  // subscriptions that a commit may settle
 
 	mu      sync.Mutex // guards what follows
 	conns   map[*connState]struct{}
-	readers map[topicPartition]readers
-	count   int // subscriptions
+	readers map[topicPartition][]*subscription // in order of creation
+	count   int                                // subscriptions
 	orders  uint64
 	labels  uint64
 	expired stamp    // when idle ones were forgotten last
@@ -114,13 +116,10 @@ type resolver struct {
 	own     []*claim // scratch
 }
 
-// readers are the subscriptions of a partition, by whom they belong to.
-type readers map[groupKey][]*subscription
-
 func newResolver(o *owners) *resolver {
 	return &resolver{
 		owners: o, unresolved: func() string { return fallbackClientID }, hint: func() *regexp.Regexp { return nil }, counted: func(method) {},
-		conns: map[*connState]struct{}{}, readers: map[topicPartition]readers{},
+		conns: map[*connState]struct{}{}, readers: map[topicPartition][]*subscription{},
 	}
 }
 
@@ -194,7 +193,7 @@ func (r *resolver) add(c *connState, k topicPartition, offset int64, now stamp) 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.orders++
-	s := &subscription{conn: c, topicPartition: k, first: offset, order: r.orders, epoch: c.epoch}
+	s := &subscription{conn: c, topicPartition: k, first: offset, order: r.orders, epoch: c.epoch, rules: r.rules.Load()}
 	s.fetched.Store(int64(now))
 	s.position.Store(offset)
 	if r.count >= maxSubscriptions {
@@ -229,7 +228,8 @@ const lookupPause = time.Millisecond
 // check looks a subscription up again if something has changed that may matter to it.
 func (r *resolver) check(s *subscription, now stamp) *resolution {
 	changes, res := r.owners.changes.Load(), s.result.Load()
-	same := res != nil && s.epoch == s.conn.epoch && now < res.until
+	rules := r.rules.Load()
+	same := res != nil && s.epoch == s.conn.epoch && s.rules == rules && now < res.until
 	if same && (now < s.again || r.owners.version(s.topic.name, s.partition) == res.version) {
 		if now >= s.again {
 			s.checked.Store(changes)
@@ -240,7 +240,7 @@ func (r *resolver) check(s *subscription, now stamp) *resolution {
 	defer r.mu.Unlock()
 	next := r.decide(s, now)
 	s.checked.Store(changes)
-	s.epoch = s.conn.epoch
+	s.epoch, s.rules = s.conn.epoch, rules
 	if len(r.found.claims) > maxMarked {
 		s.again = now + stamp(lookupPause)*stamp(len(r.found.claims))
 	}
@@ -249,6 +249,7 @@ func (r *resolver) check(s *subscription, now stamp) *resolution {
 		r.counted(next.method)
 	}
 	if old == nil { // forgotten meanwhile: the next fetch begins another
+		s.transient = true
 		s.result.Store(next)
 		return next
 	}
@@ -259,19 +260,24 @@ func (r *resolver) check(s *subscription, now stamp) *resolution {
 // label gives a subscription its result. The lock is held.
 func (r *resolver) label(s *subscription, res *resolution) {
 	old := s.result.Load()
+	if old == nil {
+		r.readers[s.topicPartition] = append(r.readers[s.topicPartition], s)
+	}
 	if old == nil || old.key != res.key {
-		if old != nil {
-			r.unlist(s, old.key)
-		}
-		if r.readers[s.topicPartition] == nil {
-			r.readers[s.topicPartition] = readers{}
-		}
-		r.readers[s.topicPartition][res.key] = append(r.readers[s.topicPartition][res.key], s)
 		r.labels++
 		s.labelled = r.labels
 	}
 	r.slots.Add(open(res) - open(old))
+	old.count(-1)
+	res.count(+1)
 	s.result.Store(res)
+}
+
+// count counts a subscription in or out at the mark of its group. The resolver's lock is held.
+func (res *resolution) count(n int) {
+	if res != nil && res.mark != nil {
+		res.readers += n
+	}
 }
 
 // open is 1 for a result that a commit may settle.
@@ -282,17 +288,6 @@ func open(res *resolution) int64 {
 	return 0
 }
 
-func (r *resolver) unlist(s *subscription, k groupKey) {
-	all := r.readers[s.topicPartition]
-	left := slices.DeleteFunc(all[k], func(x *subscription) bool { return x == s })
-	if all[k] = left; len(left) > 0 {
-		return
-	}
-	if delete(all, k); len(all) == 0 {
-		delete(r.readers, s.topicPartition)
-	}
-}
-
 // forget ends a subscription. Both locks are held.
 func (r *resolver) forget(s *subscription) {
 	res := s.result.Swap(nil)
@@ -300,9 +295,19 @@ func (r *resolver) forget(s *subscription) {
 		return
 	}
 	r.slots.Add(-open(res))
-	r.unlist(s, res.key)
+	res.count(-1)
+	left := slices.DeleteFunc(r.readers[s.topicPartition], func(x *subscription) bool { return x == s })
+	if r.readers[s.topicPartition] = left; len(left) == 0 {
+		delete(r.readers, s.topicPartition)
+	}
 	delete(s.conn.reads, s.topicPartition)
 	r.count--
+}
+
+// rulesChanged has everything looked up again: settings have changed.
+func (r *resolver) rulesChanged() {
+	r.rules.Add(1)
+	r.owners.changes.Add(1)
 }
 
 func (r *resolver) opened(c *connState) {
