@@ -80,7 +80,9 @@ func (b *bucket) follow(t *Throttle, l *limit, version uint64, now Instant) {
 	b.limit, b.version = l, version
 	for u, p := range l.paces {
 		switch {
+		case p == nil && b.counters[u] == nil:
 		case p == nil:
+			b.counters[u].fireAll()
 			b.counters[u] = nil
 		case b.counters[u] == nil:
 			b.counters[u] = newCounter(t, p, now)
@@ -90,12 +92,16 @@ func (b *bucket) follow(t *Throttle, l *limit, version uint64, now Instant) {
 	}
 }
 
-// retune changes the pace of the counters there are. Those that come or go wait until they are asked for, so that their windows do not all
-// begin at the moment of the change.
+// retune changes the pace of the counters there are, and has those who wait for them look again. Counters that come or go wait until they
+// are asked for, so that the windows of those that come do not all begin at the moment of the change.
 func (b *bucket) retune(l *limit, now Instant) {
 	for u, c := range b.counters {
-		if c != nil && l.paces[u] != nil {
+		if c == nil {
+			continue
+		}
+		if l.paces[u] != nil {
 			c.set(l.paces[u], now)
 		}
+		c.fireAll()
 	}
 }

@@ -41,7 +41,8 @@ func (x *Topic) Close() {
 	delete(x.home.topics, x)
 }
 
-// Configure sets the topic's own policies, and does what Throttle.Configure does.
+// Configure sets the topic's own policies. It does for the topic what Throttle.Configure does for all; who is refused by the broker's counters is
+// left alone, because these have not changed.
 func (x *Topic) Configure(own Policies, now Instant) {
 	x.mu.Lock()
 	same := x.own == own
@@ -52,7 +53,6 @@ func (x *Topic) Configure(own Policies, now Instant) {
 	}
 	x.home.version.Add(1)
 	x.retune(now)
-	x.home.fireAll()
 }
 
 // retune brings the counters of all partitions to the topic's limits. A debt is paid at the pace that was in force, window by window, so this

@@ -148,11 +148,15 @@ func (c *Counter) due(now Instant) {
 
 // fireAll invites all who wait, because the limit changed.
 func (c *Counter) fireAll() {
+	if c.crowd.Load() == nil {
+		return
+	}
 	cr := c.lockCrowd()
 	defer cr.mu.Unlock()
 	for len(cr.waiting.items) > 0 {
 		cr.fire(cr.waiting.items[0].first, math.MinInt64) // none of them keeps others back
 	}
+	c.home.timers.remove(&cr.timer)
 }
 
 func (cl *claim) append(w *Watch) {

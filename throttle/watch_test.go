@@ -252,3 +252,56 @@ func TestTheEarlierTimeCounts(t *testing.T) {
 		t.Errorf("woken next at %v, want %v", time.Duration(next), time.Duration(young.ReadyAt))
 	}
 }
+
+// A change of one topic wakes those who wait for its counters, and nobody else.
+func TestTopicChangeWakesItsOwn(t *testing.T) {
+	ten := Policy{Messages: PerPeriod(10), Period: time.Hour}
+	for _, c := range []struct {
+		name     string
+		settings Settings
+		change   Policies
+		woken    bool
+	}{
+		{"topic", Settings{Topic: ten}, Policies{Topic: msgs(-1)}, true},
+		{"subscription", Settings{Subscription: ten}, Policies{Subscription: msgs(20)}, true},
+		{"broker", Settings{Broker: ten}, Policies{Topic: msgs(20)}, false},
+	} {
+		c.settings.Mode = Precise
+		th := New(func(Instant) {})
+		th.Configure(c.settings, 0)
+		changed, other := th.Topic("changed"), th.Topic("other")
+		reserve(t, changed, "g", 10, Cost{1, 1}, 0)
+		if c.settings.Broker == (Policy{}) {
+			reserve(t, other, "g", 10, Cost{1, 1}, 0)
+		}
+		bells, watches := make([]bell, 2), make([]Watch, 2)
+		for i, topic := range []*Topic{changed, other} {
+			path := topic.Path(0, "g", 0)
+			_, refusal, _ := path.Plan(Cost{}, 0)
+			if !watches[i].On(refusal, &bells[i], 0) {
+				t.Fatalf("%s: %d does not wait", c.name, i)
+			}
+		}
+		changed.Configure(c.change, 1)
+		if woken := bells[0] == 1; woken != c.woken || bells[1] != 0 {
+			t.Errorf("%s: fired %v", c.name, bells)
+		}
+	}
+}
+
+// A fetch that comes between a change and its waking, and drops the counter, wakes those who wait for it.
+func TestDroppedCounterWakes(t *testing.T) {
+	th, topic, _, watches, bells := queueUp(t, Settings{Topic: msgs(10), Mode: Precise}, 2)
+	topic.own = Policies{Topic: msgs(-1), Subscription: msgs(5)}
+	th.version.Add(1)
+	topic.Path(0, "a", 0)
+	if total(bells) != 2 {
+		t.Errorf("fired %v", bells)
+	}
+	for i := range watches {
+		watches[i].Cancel(0)
+	}
+	if th.Wake(after(time.Hour)) != Never {
+		t.Error("the dropped counter still has a timer")
+	}
+}
