@@ -15,6 +15,9 @@ type Batch []byte
 // HeaderSize is the number of bytes up to and including the record count.
 const HeaderSize = 61
 
+// ChecksumFrom is where the bytes begin that the CRC covers.
+const ChecksumFrom = posAttributes
+
 // Positions of the header's fields, in bytes from the start of the batch.
 const (
 	posBaseOffset      = 0

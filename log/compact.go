@@ -270,7 +270,7 @@ func (r *round) keysOf(s *segment) (full bool, err error) {
 		case errors.Is(err, io.EOF):
 			return false, nil
 		case err != nil:
-			return false, fmt.Errorf("%s: %w", s.path(logSuffix), err)
+			return false, r.unreadable(s, err)
 		case b.NextOffset() <= r.start, b.Control(), r.txns.isAborted(b):
 			continue
 		}
@@ -335,6 +335,15 @@ func (r *round) clean(group []*segment) error {
 	return r.log.swap(&swap{old: slices.Clone(group), fresh: fresh, reached: reached})
 }
 
+// unreadable has readers refused what the round could not read, if the bytes are bad.
+func (r *round) unreadable(s *segment, err error) error {
+	var bad *badBatch
+	if errors.As(err, &bad) {
+		r.log.noteBad(s, bad)
+	}
+	return fmt.Errorf("%s: %w", s.path(logSuffix), err)
+}
+
 // copy takes one segment of a group over. end is the group's.
 func (r *round) copy(w *cleanedWriter, s *segment, end int64) error {
 	r.reader.read(s)
@@ -344,7 +353,7 @@ func (r *round) copy(w *cleanedWriter, s *segment, end int64) error {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", s.path(logSuffix), err)
+			return r.unreadable(s, err)
 		}
 		kept, err := r.filter(b, b.NextOffset() == end)
 		if err != nil {

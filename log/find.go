@@ -30,7 +30,7 @@ func (l *Log) FindTime(ms int64, limit int64) (Position, error) {
 			return p, v.explain(err)
 		}
 	}
-	return nowhere, l.lostBelow(limit)
+	return nowhere, l.lostBelow(limit, func(s *segment) bool { return s.maxTime >= ms })
 }
 
 // MaxTime gives the record with the largest timestamp below limit, the first of equals (KIP-734), or a Position with Offset -1.
@@ -50,15 +50,22 @@ func (l *Log) MaxTime(limit int64) (Position, error) {
 			best = p
 		}
 	}
-	return best, l.lostBelow(limit)
+	return best, l.lostBelow(limit, func(*segment) bool { return true })
 }
 
-// lostBelow is why a search below limit that found nothing proves nothing.
-func (l *Log) lostBelow(limit int64) error {
+// lostBelow is why a search below limit that found nothing proves nothing: there is damage in a segment that may have had it.
+func (l *Log) lostBelow(limit int64, mayHave func(*segment) bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.damage != nil && l.damage.offset < limit {
 		return fmt.Errorf("%w: %w", ErrDamaged, l.damage)
+	}
+	for _, s := range l.segs {
+		for i := range s.holes {
+			if h := &s.holes[i]; h.offset < limit && h.end > l.start && mayHave(s) {
+				return fmt.Errorf("%w: %w", ErrDamaged, h)
+			}
+		}
 	}
 	return nil
 }
@@ -75,15 +82,20 @@ func (l *Log) views(limit int64, want func(*segment) bool) (start int64, vs []vi
 		if s.base >= limit || s.next <= l.start {
 			continue
 		}
-		v, err := l.viewOf(s, s.base, limit)
-		if err != nil {
-			return 0, vs, err
+		for _, w := range s.windows() {
+			if w.base >= limit {
+				break
+			}
+			v, err := l.viewOf(s, w.base, limit)
+			if err != nil {
+				return 0, vs, err
+			}
+			if !want(s) {
+				s.release()
+				break
+			}
+			vs = append(vs, v)
 		}
-		if !want(s) {
-			s.release()
-			continue
-		}
-		vs = append(vs, v)
 	}
 	return l.start, vs, nil
 }
@@ -102,18 +114,18 @@ func (v *view) after(ms int64) (int64, error) {
 		return 0, storageError("read time index", err)
 	}
 	if !ok {
-		return v.seg.base, nil
+		return v.base, nil
 	}
 	last := v.seg.base + int64(e.rel)
 	pos, _, next, err := v.locate(last)
 	if err != nil {
-		return v.seg.base, ignoreBad(err)
+		return v.base, ignoreBad(err)
 	}
 	w := newWalker(v.seg.file, pos, v.end)
 	defer w.close()
 	h, _, _, err := w.next()
 	if err != nil || next != last+1 || h.MaxTimestamp() != e.time {
-		return v.seg.base, ignoreBad(err)
+		return v.base, ignoreBad(err)
 	}
 	return next, nil
 }
@@ -148,7 +160,7 @@ func (v *view) findTime(ms, start, limit int64) (Position, error) {
 
 // maxTime finds the first record with the largest timestamp above floor. The time index tells where to begin when all of the segment is visible.
 func (v *view) maxTime(start, limit, floor int64) (Position, error) {
-	from := max(start, v.seg.base)
+	from := max(start, v.base)
 	if v.limit == maxOffset && v.seg.base >= start {
 		var err error
 		if from, err = v.after(v.seg.maxTime); err != nil {

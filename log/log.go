@@ -103,18 +103,6 @@ type waiting struct {
 	w   Waiter
 }
 
-// damage is where the data is no longer what was once durable.
-type damage struct {
-	offset int64
-	file   string
-	pos    int64
-	reason string
-}
-
-func (d *damage) Error() string {
-	return fmt.Sprintf("%s at position %d, offset %d: %s", d.file, d.pos, d.offset, d.reason)
-}
-
 func (l *Log) Topic() string      { return l.topic }
 func (l *Log) ID() kproto.TopicID { return l.id }
 func (l *Log) Partition() int32   { return l.partition }

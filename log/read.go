@@ -34,11 +34,10 @@ type view struct {
 	seg     *segment
 	offsets offsets
 	times   times
-	end     int64 // bytes that may be read
-	limit   int64 // offset below which batches may be read; maxOffset when end says it
-	next    int64 // offset after the last batch below end, when limit is maxOffset
+	window        // what may be read: it has no damage that is known
+	limit   int64 // offset below which batches may be read; maxOffset when the window says it
 	from    int64 // where the batch of the offset asked for begins, or -1
-	damage  *damage
+	log     *Log
 }
 
 // Read finds whole batches from the batch that holds offset `from`, or the next one if compaction took that, at most max bytes, below the offset `limit`
@@ -51,9 +50,13 @@ func (l *Log) Read(from, limit int64, max int, whole bool) (Range, error) {
 		return Range{Next: from}, err
 	}
 	r, err := v.read(from, int64(max), whole)
+	if err == nil {
+		err = v.vouch(&r)
+	}
 	if err != nil || r.Len == 0 {
+		err = v.explain(err)
 		v.seg.release()
-		return Range{Next: from}, v.explain(err)
+		return Range{Next: from}, err
 	}
 	return r, nil
 }
@@ -68,8 +71,8 @@ func (l *Log) view(from, limit int64) (view, error) {
 	if from < l.start || from > limit || limit > l.visible.offset {
 		return view{}, fmt.Errorf("%w: %d, log has %d to %d", ErrOffsetOutOfRange, from, l.start, l.visible.offset)
 	}
-	if l.damage != nil && from >= l.damage.offset {
-		return view{}, fmt.Errorf("%w: %w", ErrDamaged, l.damage)
+	if d := l.damageAt(from); d != nil {
+		return view{}, fmt.Errorf("%w: %w", ErrDamaged, d)
 	}
 	if from == limit {
 		return view{}, nil
@@ -88,9 +91,9 @@ func (l *Log) viewOf(s *segment, from, limit int64) (view, error) {
 	if err := s.openIndexes(l.cfg.Load().IndexInterval); err != nil {
 		return view{}, err
 	}
-	v := view{seg: s, offsets: s.offsets, times: s.times, end: s.size, limit: maxOffset, next: s.next, from: -1, damage: l.damage}
+	v := view{seg: s, offsets: s.offsets, times: s.times, window: s.windowOf(from), limit: maxOffset, from: -1, log: l}
 	switch {
-	case s.next <= limit:
+	case v.next <= limit:
 	case s == l.visible.seg && limit == l.visible.offset:
 		v.end, v.next = l.visible.pos, limit
 	default:
@@ -151,13 +154,13 @@ func (v *view) locate(from int64) (pos, size, next int64, err error) {
 	if err != nil {
 		return 0, 0, 0, storageError("read offset index", err)
 	}
-	if ok {
+	if ok && int64(e.pos) >= v.pos {
 		pos, size, next, err = v.walkTo(from, int64(e.pos), &e)
 		if !errors.Is(err, errWrongIndex) {
 			return pos, size, next, err
 		}
 	}
-	return v.walkTo(from, 0, nil)
+	return v.walkTo(from, v.pos, nil)
 }
 
 // errWrongIndex: the batch that an index entry names does not stand where it says. That costs a longer walk and nothing else.
@@ -169,8 +172,8 @@ func (v *view) walkTo(from, at int64, e *offsetEntry) (pos, size, next int64, er
 	w := newWalker(v.seg.file, at, v.end)
 	defer w.close()
 	expected := int64(-1)
-	if at == 0 {
-		expected = v.seg.base
+	if at == v.pos {
+		expected = v.base
 	}
 	for {
 		h, pos, size, err := w.next()
@@ -249,6 +252,7 @@ func (v *view) explain(err error) error {
 	case err == nil || errors.Is(err, io.EOF):
 		return nil
 	case errors.As(err, &bad):
+		v.log.noteBad(v.seg, bad)
 		return fmt.Errorf("%w: %s %w", ErrDamaged, v.seg.path(logSuffix), bad)
 	}
 	return err

@@ -298,6 +298,7 @@ func (s *segment) openSealed() error {
 		return storageError("size of segment", err)
 	}
 	s.size, s.synced, s.sealed = size, size, true
+	s.checks.need(size)
 	return nil
 }
 
@@ -501,6 +502,7 @@ func (r *recovery) scan(s *segment, limit int64) (*badBatch, error) {
 		return nil, err
 	}
 	s.forget()
+	s.checks.all()
 	w := newWalker(s.file, 0, size)
 	defer w.close()
 	for {
@@ -583,7 +585,8 @@ func (r *recovery) stop(i int, bad *badBatch) error {
 	l := r.log
 	s := l.segs[i]
 	if r.known && r.expected < r.slot.durable {
-		l.damage = &damage{offset: r.expected, file: s.path(logSuffix), pos: bad.pos, reason: bad.reason}
+		l.damage = &damage{offset: r.expected, end: maxOffset, file: s.path(logSuffix), pos: bad.pos, posEnd: bad.pos, reason: bad.reason}
+		l.dir.markDamaged(l)
 		l.dir.logger.Error("data is damaged: earlier offsets can be read, nothing can be appended", "topic", l.topic, "partition", l.partition, "damage", l.damage.Error())
 		l.dropSegments(l.segs[i+1:])
 		l.segs = l.segs[: i+1 : i+1]

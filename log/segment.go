@@ -2,6 +2,7 @@ package log
 
 import (
 	"errors"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -26,6 +27,8 @@ type segment struct {
 	sealed bool     // indexes are in files; nothing is appended any more
 	gaps   int64    // offsets below may be missing: compaction took them. Set before the segment is shown.
 	busy   bool     // a swap is replacing its files: they are not to be removed meanwhile
+	holes  []damage // where it is damaged, ascending; replaced, never changed in place. Guarded by Log.mu, in a sealed segment too.
+	checks checks
 
 	offsets offsets
 	times   times
@@ -133,20 +136,30 @@ func (s *segment) writeIndexes() error {
 	return writeSynced(s.fs, s.path(timeSuffix), encodeTimes(s.times.mem))
 }
 
-// eachHeader gives fn the headers of the segment's batches, up to the first that is none. Errors: ErrStorage.
+// eachHeader gives fn the headers of the segment's batches, but for damage that is known, up to the first that is none. Errors: ErrStorage.
 func (s *segment) eachHeader(fn func(kproto.Batch)) error {
 	if err := s.open(os.O_RDWR); err != nil {
 		return err
 	}
-	w := newWalker(s.file, 0, s.size)
-	defer w.close()
-	for {
-		h, _, _, err := w.next()
+	for _, x := range s.windows() {
+		w := newWalker(s.file, x.pos, x.end)
+		err := eachHeader(&w, fn)
+		w.close()
 		switch {
 		case errors.Is(err, ErrStorage):
 			return err
-		case err != nil:
+		case !errors.Is(err, io.EOF):
 			return nil
+		}
+	}
+	return nil
+}
+
+func eachHeader(w *walker, fn func(kproto.Batch)) error {
+	for {
+		h, _, _, err := w.next()
+		if err != nil {
+			return err
 		}
 		fn(h)
 	}
@@ -191,7 +204,7 @@ func (s *segment) holdsNewest(last timeEntry) bool {
 	if s.open(os.O_RDWR) != nil {
 		return false
 	}
-	v := view{seg: s, offsets: s.offsets, end: s.size, limit: maxOffset, from: -1}
+	v := view{seg: s, offsets: s.offsets, window: s.windowOf(s.base + int64(last.rel)), limit: maxOffset, from: -1}
 	at, _, next, err := v.locate(s.base + int64(last.rel))
 	if err != nil || next != s.base+int64(last.rel)+1 {
 		return false
@@ -230,17 +243,10 @@ func (s *segment) rebuild(interval int64) error {
 	}
 	fresh := newSegment(s.fs, s.dir, s.base)
 	fresh.gaps = s.gaps
-	w := newWalker(s.file, 0, s.size)
-	defer w.close()
-	for {
-		h, pos, size, err := w.next()
-		if errors.Is(err, ErrStorage) {
+	for _, x := range s.windows() {
+		if err := fresh.noteAll(s.file, x, interval); err != nil {
 			return err
 		}
-		if err != nil || !fresh.follows(h, fresh.next) {
-			break // the end, or damage: what lies before it can be found
-		}
-		fresh.note(h, pos, size, interval)
 	}
 	fresh.noteTime()
 	if fresh.offsets.mem == nil {
@@ -250,6 +256,22 @@ func (s *segment) rebuild(interval int64) error {
 	s.offsets, s.times = fresh.offsets, fresh.times
 	s.maxTime, s.maxTimeOffset, s.firstTime = fresh.maxTime, fresh.maxTimeOffset, fresh.firstTime
 	return nil
+}
+
+// noteAll takes the batches of a window in, up to its end or to damage that is not known: what lies before that can be found.
+func (s *segment) noteAll(file vfs.File, x window, interval int64) error {
+	w := newWalker(file, x.pos, x.end)
+	defer w.close()
+	for s.next = x.base; ; {
+		h, pos, size, err := w.next()
+		if errors.Is(err, ErrStorage) {
+			return err
+		}
+		if err != nil || !s.follows(h, s.next) {
+			return nil
+		}
+		s.note(h, pos, size, interval)
+	}
 }
 
 // writeSynced replaces a side file that can be rebuilt: its content is durable on return; a crash in between may leave part of it.

@@ -22,6 +22,8 @@ type Finding struct {
 	File     string `json:"file"`
 	Position int64  `json:"position"` // bytes, -1 when it is about the whole file
 	Offset   int64  `json:"offset"`   // of the first record concerned, -1 when it is about none
+	End      int64  `json:"end"`      // offset after the last record concerned, -1 when that is not known
+	Bytes    int64  `json:"bytes"`    // that are damaged, from Position on
 	Message  string `json:"message"`
 }
 
@@ -158,7 +160,7 @@ func (v *verifier) readSlots() error {
 		if s, ok := decodeSlot(raw); ok {
 			v.slots[slotKey{s.id, s.partition}] = s
 		} else if !isZero(raw) {
-			v.report.Findings = append(v.report.Findings, Finding{Damage: true, File: name, Position: int64(i) * slotSize, Offset: -1,
+			v.report.Findings = append(v.report.Findings, Finding{Damage: true, File: name, Position: int64(i) * slotSize, Offset: -1, End: -1, Bytes: slotSize,
 				Message: "a partition's durable offset and log start cannot be read"})
 		}
 	}
@@ -201,7 +203,7 @@ func (p *partVerifier) run(name string) error {
 }
 
 func (p *partVerifier) note(file string, pos, offset int64, format string, args ...any) {
-	p.out.Findings = append(p.out.Findings, Finding{File: file, Position: pos, Offset: offset, Message: fmt.Sprintf(format, args...)})
+	p.out.Findings = append(p.out.Findings, Finding{File: file, Position: pos, Offset: offset, End: -1, Message: fmt.Sprintf(format, args...)})
 }
 
 func (p *partVerifier) damage(file string, pos, offset int64, format string, args ...any) {
@@ -276,15 +278,40 @@ func (p *partVerifier) checkSegments() error {
 }
 
 // suspect is damage if what lies at the end of the good part was durable; else it may be what a power cut leaves of what was never acknowledged.
-func (p *partVerifier) suspect(file string, pos int64, format string, args ...any) {
+func (p *partVerifier) suspect(file string, pos int64, format string, args ...any) (isDamage bool) {
 	if p.v.report.Clean || p.known && p.out.End < p.slot.durable {
 		p.damage(file, pos, p.out.End, format, args...)
-		return
+		return true
 	}
 	p.note(file, pos, p.out.End, format+" (above the durable offset: the next start cuts it off and keeps it aside)", args...)
+	return false
 }
 
-// checkSegment reads every batch, up to the first that is none.
+// stepOver reports a bad batch, and goes on behind the damage if something there can be read.
+func (p *partVerifier) stepOver(s *segment, bad *badBatch, w *walker, next int64) (again bool, err error) {
+	if !p.suspect(p.name(s), bad.pos, "%s", bad.reason) {
+		return false, nil
+	}
+	index := offsets{}
+	if f, n, err := openIndexFile(p.v.fs, s.path(indexSuffix), offsetEntrySize); err == nil && !p.swapped[s.base] {
+		defer f.Close()
+		index = offsets{file: f, n: n}
+	}
+	x := extent{seg: s, index: index, size: w.end, next: next}
+	posEnd, end, err := x.resync(bad.pos, p.out.End)
+	if err != nil {
+		return false, err
+	}
+	d := &p.out.Findings[len(p.out.Findings)-1]
+	d.Bytes = posEnd - bad.pos
+	if end == maxOffset {
+		return false, nil
+	}
+	d.End, p.out.End, w.pos, s.next = end, end, posEnd, end
+	return posEnd < w.end, nil
+}
+
+// checkSegment reads every batch, beyond damage too if the batches can be told there.
 func (p *partVerifier) checkSegment(s *segment, next int64) error {
 	f, err := p.v.fs.OpenFile(p.name(s), os.O_RDONLY, 0)
 	if err != nil {
@@ -310,7 +337,9 @@ func (p *partVerifier) checkSegment(s *segment, next int64) error {
 func (p *partVerifier) walk(s *segment, size, next int64) error {
 	w := newWalker(s.file, 0, size)
 	defer w.close()
+	oldEpoch := false
 	for {
+		at := w.pos
 		h, pos, n, err := w.next()
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -323,11 +352,16 @@ func (p *partVerifier) walk(s *segment, size, next int64) error {
 		case err != nil && !isBad:
 			return err
 		case p.out.End >= next && (!p.known || s.base >= p.slot.recovery):
-			p.note(p.name(s), s.size, next, "%d bytes overlap the next segment: they were taken back after a failed sync", size-s.size)
+			p.note(p.name(s), at, next, "%d bytes overlap the next segment: they were taken back after a failed sync", size-at)
 			return nil
 		case isBad:
-			p.suspect(p.name(s), bad.pos, "%s", bad.reason)
-			return nil
+			if again, err := p.stepOver(s, bad, &w, next); !again || err != nil {
+				return err
+			}
+			continue
+		case h.LeaderEpoch() < p.epochs.last() && !oldEpoch: // once: this one is wrong, or the one before, and then all that follow are lower
+			p.suspect(p.name(s), pos, "leader epoch %d after %d", h.LeaderEpoch(), p.epochs.last())
+			oldEpoch = true
 		}
 		s.note(h, pos, n, -1) // every batch into the indexes, the first one too
 		p.producers.note(h, 0, replayTime(h))
@@ -338,11 +372,8 @@ func (p *partVerifier) walk(s *segment, size, next int64) error {
 }
 
 func (p *partVerifier) checkBatch(s *segment, h kproto.Batch, pos, n int64) error {
-	switch {
-	case !s.follows(h, p.out.End):
+	if !s.follows(h, p.out.End) {
 		return &badBatch{pos, fmt.Sprintf("offset %d where %d was expected", h.BaseOffset(), p.out.End)}
-	case h.LeaderEpoch() < p.epochs.last():
-		return &badBatch{pos, fmt.Sprintf("leader epoch %d after %d", h.LeaderEpoch(), p.epochs.last())}
 	}
 	b, err := readBatch(s.file, pos, n, p.buf)
 	if err == nil {

@@ -82,7 +82,10 @@ func finding(f log.Finding) string {
 	if f.Position >= 0 {
 		where += fmt.Sprintf(" at byte %d", f.Position)
 	}
-	if f.Offset >= 0 {
+	switch {
+	case f.End >= 0:
+		where += fmt.Sprintf(", %d bytes, offsets %d to %d", f.Bytes, f.Offset, f.End-1)
+	case f.Offset >= 0:
 		where += fmt.Sprintf(", offset %d", f.Offset)
 	}
 	return kind + ": " + where + ": " + f.Message
