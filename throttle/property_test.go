@@ -176,3 +176,36 @@ func TestClaimantsShareEvenlyAndUseAll(t *testing.T) {
 		}
 	})
 }
+
+// Limits of several levels hold at once and do not get in each other's way: together the partitions get what the tighter level
+// allows.
+func TestNothingIsLostBetweenLevels(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const windows = 40
+		units := rapid.Int64Range(1, 100)
+		broker, partition, subscription := 3*units.Draw(t, "broker"), units.Draw(t, "partition"), units.Draw(t, "subscription")
+		w := newWorld(Settings{Broker: msgs(broker), Topic: msgs(partition), Subscription: msgs(subscription), Mode: Precise})
+		topic := w.th.Topic("t")
+		want := int64(0)
+		for p := range rapid.Int32Range(1, 6).Draw(t, "partitions") {
+			groups := rapid.Int64Range(1, 3).Draw(t, "groups")
+			want += min(partition, groups*subscription)
+			for g := range groups {
+				w.client(client{
+					topic: topic, group: fmt.Sprint(g), partitions: []int32{p}, most: int(broker + partition),
+					gap:  time.Duration(rapid.IntRange(10, 300).Draw(t, "gap")) * time.Millisecond,
+					wait: time.Duration(rapid.IntRange(50, 1000).Draw(t, "wait")) * time.Millisecond,
+				})
+			}
+		}
+		want = windows * min(want, broker)
+		w.run(windows * time.Second)
+		got := int64(0)
+		for _, c := range w.clients {
+			got += c.total()[messages]
+		}
+		if got > want || got < want*99/100-want/windows {
+			t.Errorf("%d of %d were used", got, want)
+		}
+	})
+}
