@@ -130,6 +130,7 @@ func (c *modernClient) oldSync() {
 	r := kmsg.NewPtrSyncGroupRequest()
 	r.Version, r.Group, r.MemberID, r.Generation, r.InstanceID = 5, "g", c.id, c.epoch, c.instance
 	r.GroupAssignment = c.oldAssign()
+	named := &Machine{topics: c.l.topics} // a topic of that name that is made before the answer arrives is another one
 	c.oldAsk(Sync{r}, func(v any) {
 		resp := v.(*kmsg.SyncGroupResponse)
 		if resp.ErrorCode != kproto.NoError {
@@ -137,7 +138,7 @@ func (c *modernClient) oldSync() {
 			return
 		}
 		c.stage = oldStable
-		c.told = c.l.m.partitionsOf(decodeAssignment(resp.MemberAssignment))
+		c.told = named.partitionsOf(decodeAssignment(resp.MemberAssignment))
 		if len(c.owns.minus(c.told)) > 0 {
 			c.slow = c.l.rand.IntN(4)
 		} else {
