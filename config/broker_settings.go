@@ -81,7 +81,7 @@ var brokerRows = []*row{
 	{
 		name: "log.cleaner.threads", kind: kindInt, def: "1", allow: between(0, 64), live: true,
 		broker: whole(func(b *Broker) *int { return &b.Cleaner.Threads }),
-		doc:    "How many partitions are compacted at a time.",
+		doc:    "How many partitions are compacted at a time. 0 pauses compaction at once.",
 	},
 	{
 		name: "log.cleaner.backoff.ms", kind: kindLong, def: "15000", allow: atLeast(0), live: true,

@@ -9,7 +9,7 @@ import (
 
 // CleanerSettings are those of log.cleaner.* that may change at any time.
 type CleanerSettings struct {
-	Threads        int
+	Threads        int           // 0: no more is cleaned, and runs that are under way end
 	Backoff        time.Duration // how long to wait when there was nothing to clean
 	MapBytes       int64         // memory for keys, of all threads together
 	BytesPerSecond float64       // read and written, by all threads together
@@ -168,7 +168,7 @@ func (d *Dir) compacted() []*Log {
 
 func (p *pass) clean(l *Log) {
 	begin := time.Now()
-	done, err := l.Clean(p.ctx, CleanOptions{Now: begin, MapBytes: p.mapBytes, Spend: p.budget.spend})
+	done, err := l.Clean(p.ctx, CleanOptions{Now: begin, MapBytes: p.mapBytes, Spend: p.spend})
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := &p.stats
@@ -191,6 +191,14 @@ func (p *pass) clean(l *Log) {
 	}
 	l.dir.logger.Info("compacted partition", "topic", l.topic, "partition", l.partition, "rounds", done.Rounds, "read", done.Read, "written", done.Written,
 		"dropped", done.Dropped, "took", s.Time)
+}
+
+// spend waits for the I/O budget, unless there is to be no cleaning any more.
+func (p *pass) spend(ctx context.Context, n int) error {
+	if p.settings().Threads == 0 {
+		return context.Canceled
+	}
+	return p.budget.spend(ctx, n)
 }
 
 // leaving tells the errors of a run that was told to stop.

@@ -182,6 +182,29 @@ func TestCleanerRuns(t *testing.T) {
 	})
 }
 
+// With no threads a run ends that is under way, and no other begins: the files stay as they are.
+func TestCleanerPauses(t *testing.T) {
+	r := newCleanRig(t, compacting())
+	r.fill(4, 0)
+	asked := 0
+	c := r.dir.NewCleaner(func() CleanerSettings {
+		asked++
+		return CleanerSettings{Threads: max(0, 3-asked), MapBytes: 1 << 16} // one run begins, and is to end while it reads
+	})
+	before, err := contents(r.disk)
+	must(t, err)
+	for range 3 {
+		if n := c.Pass(context.Background()); n != 0 {
+			t.Fatalf("%d cleaned", n)
+		}
+	}
+	after, err := contents(r.disk)
+	must(t, err)
+	if s := c.Stats(); len(after) != len(before) || s.Failures != 0 || s.Read == 0 {
+		t.Fatalf("%s; %+v", changed(before, after), s)
+	}
+}
+
 func TestIOBudget(t *testing.T) {
 	b := ioBudget{}
 	now := time.Unix(100, 0)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -51,14 +52,14 @@ type compactModel struct {
 
 	start        int64                       // acknowledged log start
 	book         atomic.Pointer[compactBook] // for power cuts
-	mayBeCleaned int64                       // a crash may have come before the clean point was recorded; below this offset it may be cleaned all the same
+	mayBeCleaned int64                       // below, offsets may be missing though the clean point does not say so: a crash came first, or it was lost
 }
 
 func newCompactModel(t testing.TB, seed uint64) *compactModel {
 	rng := rand.New(rand.NewPCG(seed, 11))
 	c := tiny()
 	c.Compact, c.DeleteRetention = true, 1000*time.Millisecond
-	c.SegmentBytes, c.IndexInterval = 800+rng.Int64N(3000), 1+rng.Int64N(400)
+	c.SegmentBytes, c.IndexInterval = 500+rng.Int64N(1500), 1+rng.Int64N(400)
 	m := &compactModel{t: t, rng: rng, disk: vfs.NewMem(), cfg: c, now: 1 << 20, cleaned: map[int64]int64{}, seq: map[int64]int32{}, last: map[int64]kproto.Batch{}, lastAt: map[int64]int64{}}
 	m.open()
 	return m
@@ -80,6 +81,12 @@ func (m *compactModel) restart() {
 		m.dir.syncer.close()
 		abandon(m.dir)
 		m.disk = m.disk.Crash(vfs.KeepNothing)
+		if m.rng.IntN(3) == 0 { // nobody knows where offsets may be missing, nor the log start
+			m.mayBeCleaned = int64(len(m.all))
+			if err := m.disk.Remove("data/durable-offsets"); !errors.Is(err, os.ErrNotExist) {
+				must(m.t, err, m.disk.SyncDir("data"))
+			}
+		}
 	}
 	m.open()
 }
@@ -94,7 +101,7 @@ func (m *compactModel) produce() {
 	base := mustOffsets(m.t, m.log).End
 	for i := range 1 + m.rng.IntN(5) {
 		r := modelRecord{offset: base + int64(i), batch: base, pid: pid, time: m.now - m.rng.Int64N(500), epoch: m.epoch,
-			key: fmt.Sprint("key", m.rng.IntN(12)), value: make([]byte, m.rng.IntN(120))}
+			key: fmt.Sprint("key", m.rng.IntN(12)), value: make([]byte, m.rng.IntN(60))}
 		if m.rng.IntN(4) == 0 {
 			r.value = nil
 		}
@@ -132,6 +139,10 @@ func (m *compactModel) clean() Cleaned {
 	if m.rng.IntN(2) == 0 {
 		budget = keyEntrySize * (2 + m.rng.Int64N(12))
 	}
+	roomy := *m.cfg // segments are merged
+	roomy.SegmentBytes *= 1 + m.rng.Int64N(5)
+	m.log.SetConfig(&roomy)
+	defer m.log.SetConfig(m.cfg)
 	done, err := m.log.Clean(context.Background(), CleanOptions{Now: time.UnixMilli(m.now), MapBytes: budget})
 	must(m.t, err)
 	defer m.note()

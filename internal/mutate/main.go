@@ -34,7 +34,7 @@ func main() {
 		fatal(err)
 	}
 	survived := 0
-	for _, m := range slices.Concat(mutants, throttling) {
+	for _, m := range slices.Concat(mutants, compaction, throttling) {
 		if *short && !m.short || !wanted.MatchString(m.name) {
 			continue
 		}
