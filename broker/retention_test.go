@@ -61,6 +61,27 @@ func TestClockGrace(t *testing.T) {
 	}
 }
 
+// A clock that jumps ten years ahead is told once, and does not count until it has stood for the grace.
+func TestRetentionDoubtsTheClock(t *testing.T) {
+	n := startNode(t, nil)
+	var r retention
+	day := time.Date(2030, 1, 2, 0, 0, 0, 0, time.UTC)
+	r.now(n.Broker, day, 0)
+	far := day.AddDate(10, 0, 0)
+	for _, passed := range []time.Duration{time.Minute, 2 * time.Minute} {
+		if got := r.now(n.Broker, far, passed); !got.Equal(day.Add(passed)) || !r.doubt.Load() {
+			t.Errorf("after %v: %v", passed, got)
+		}
+	}
+	if told := strings.Count(n.logs.String(), "level=ERROR"); told != 1 {
+		t.Errorf("told %d times", told)
+	}
+	if got := r.now(n.Broker, far, time.Hour); !got.Equal(far) || r.doubt.Load() || !n.logs.contains("by the wall clock again") {
+		t.Errorf("after an hour: %v", got)
+	}
+	n.logs.forget()
+}
+
 // edges gives the first and the next offset of partition 0.
 func (c *client) edges(topic string) (start, end int64) {
 	c.t.Helper()

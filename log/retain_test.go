@@ -3,15 +3,21 @@ package log
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"sluice/internal/vfs"
+	"sluice/kproto"
 )
 
 // at is a moment by records' clock, ms.
@@ -327,4 +333,96 @@ func TestRetainLeavesDamageAlone(t *testing.T) {
 	if o := mustOffsets(t, l); o.Start != 0 {
 		t.Errorf("%+v", o)
 	}
+}
+
+// A copy of a log's segments, its topic id and its leader epochs, made while the broker runs, is the log: docs/operations.md has the commands.
+func TestLiveBackup(t *testing.T) {
+	fs := vfs.NewMem()
+	d := openDir(t, fs)
+	c := each()
+	c.RetentionBytes = 2000
+	l := rolled(t, d, c, 8)
+	d.Retain(t.Context(), at(0))
+	before := mustOffsets(t, l)
+	backup := vfs.NewMem()
+	_, err := vfs.MkdirAll(backup, "data/a-0", 0o700)
+	must(t, err)
+	for _, name := range append(names(t, fs, logSuffix), metadataFile, epochFile) {
+		data, err := vfs.ReadFile(fs, "data/a-0/"+name, 1<<20)
+		must(t, err, vfs.WriteFileAtomic(backup, "data/a-0/"+name, data, 0o600))
+	}
+	restored := openDir(t, backup).Log("a", testTopic, 0, c)
+	if o := mustOffsets(t, restored); before.Start == 0 || o != before {
+		t.Errorf("%+v, want %+v", o, before)
+	}
+	if got := readAll(t, restored); len(got) != int(before.End-before.Start) {
+		t.Errorf("%d batches", len(got))
+	}
+}
+
+// Readers at random offsets, while segments roll and go, get whole right batches or are told that the offset is gone.
+func TestReadersWhileSegmentsGo(t *testing.T) {
+	d := openDir(t, vfs.NewMem())
+	c := each()
+	c.RetentionBytes, c.Durability = 4000, OS
+	l := d.Log("a", testTopic, 0, c)
+	var wg sync.WaitGroup
+	stop := make(chan struct{})
+	reads := atomic.Int64{}
+	for seed := range uint64(8) {
+		rng := rand.New(rand.NewPCG(seed, 5))
+		wg.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if err := readSomewhere(l, rng); err != nil {
+					t.Error(err)
+					return
+				}
+				reads.Add(1)
+			}
+		})
+	}
+	n := 400
+	if testing.Short() {
+		n = 150
+	}
+	for i := range n {
+		mustWait(t, mustAppend(t, l, batchSpec{size: 500, time: int64(i)}))
+		if i%7 == 0 {
+			d.Retain(t.Context(), at(0))
+		}
+	}
+	close(stop)
+	wg.Wait()
+	if o := mustOffsets(t, l); o.Start < int64(n)-20 {
+		t.Errorf("%+v", o)
+	}
+	t.Logf("%d reads", reads.Load())
+}
+
+func readSomewhere(l *Log, rng *rand.Rand) error {
+	o, err := l.Offsets()
+	if err != nil || o.High == o.Start {
+		return err
+	}
+	from := o.Start + rng.Int64N(o.High-o.Start)
+	b, _, err := l.ReadBytes(nil, from, o.High, rng.IntN(3000))
+	if errors.Is(err, ErrOffsetOutOfRange) {
+		return nil // gone meanwhile
+	}
+	if err != nil {
+		return err
+	}
+	for next := from; len(b) > 0; {
+		first, rest, err := kproto.SplitBatch(b)
+		if err != nil || !first.ValidCRC() || first.BaseOffset() > next || first.LastOffset() < next {
+			return fmt.Errorf("read at %d: batch %d to %d, CRC %v (%w)", from, first.BaseOffset(), first.LastOffset(), first.ValidCRC(), err)
+		}
+		next, b = first.NextOffset(), rest
+	}
+	return nil
 }

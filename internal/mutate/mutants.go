@@ -234,4 +234,14 @@ var mutants = []mutant{
 		file: "group/consumer_migrate.go", pkg: inGroup, tests: lives,
 		old: "c.state, c.revoking = memberRevoking, owned", new: "",
 	},
+	{
+		name: "producers take what the ballast leaves",
+		file: "log/append.go", pkg: inLog, tests: "TestFullDisk$",
+		old: "\tif !o.Internal {\n\t\tif err := l.dir.space", new: "\tif false {\n\t\tif err := l.dir.space",
+	},
+	{
+		name: "appends come back when only the ballast fits",
+		file: "log/space.go", pkg: inLog, tests: "TestFullDisk$",
+		old: "room.Usable >= 2*s.size", new: "true",
+	},
 }
