@@ -1,9 +1,10 @@
 // Command groups runs one life of a consumer group with the members of one client, each a process of its own: two share a topic, a third
-// comes, one is killed with SIGKILL, all leave, and one comes after them, while records are written. It starts a broker of its own.
+// comes, one is killed with SIGKILL, all leave, and one comes after them, while records are written. It starts a broker of its own, or
+// uses one that runs and has neither the topic nor the group yet, so that another broker can be compared.
 //
 // It prints one line for each step and promise: its name, a comma, PASS or FAIL. Reasons go to standard error.
 //
-//	groups [-bin BINARY] [-short] CLIENT
+//	groups [-bin BINARY | -address HOST:PORT] [-short] CLIENT
 //
 // A member of a Go library is this program itself: groups member LIBRARY ADDRESS GROUP TOPIC PROTOCOL.
 package main
@@ -44,13 +45,22 @@ func main() {
 		return
 	}
 	binary := flag.String("bin", "../bin/sluice", "the broker `binary` under test")
+	address := flag.String("address", "", "`HOST:PORT` of a broker that runs")
 	short := flag.Bool("short", false, "kill one member only")
 	flag.Parse()
 	rounds := fullRounds
 	if *short {
 		rounds = 1
 	}
-	if err := run(*binary, flag.Arg(0), rounds); err != nil {
+	c, err := clientNamed(flag.Arg(0))
+	switch {
+	case err != nil:
+	case *address != "":
+		err = live(c, *address, rounds)
+	default:
+		err = run(*binary, c, rounds)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "groups:", err)
 		os.Exit(1)
 	}
@@ -58,11 +68,8 @@ func main() {
 
 var errFailed = errors.New("a step failed")
 
-func run(binary, name string, rounds int) error {
-	c, err := clientNamed(name)
-	if err != nil {
-		return err
-	}
+// run is live with a broker of its own.
+func run(binary string, c client, rounds int) error {
 	dir, err := os.MkdirTemp("", "sluice-groups-")
 	if err != nil {
 		return err
@@ -73,7 +80,16 @@ func run(binary, name string, rounds int) error {
 		return err
 	}
 	defer broker.Kill()
-	s, err := newScenario(c, broker.Address, rounds)
+	err = live(c, broker.Address, rounds)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, broker.LogTail())
+	}
+	return err
+}
+
+// live runs the scenario and prints the results.
+func live(c client, address string, rounds int) error {
+	s, err := newScenario(c, address, rounds)
 	if err != nil {
 		return err
 	}
@@ -82,13 +98,13 @@ func run(binary, name string, rounds int) error {
 		result := harness.Pass
 		if err != nil {
 			result, failed = harness.Fail, true
-			fmt.Fprintf(os.Stderr, "groups: %s: %s: %v\n", name, step, err)
+			fmt.Fprintf(os.Stderr, "groups: %s: %s: %v\n", c.name, step, err)
 		}
 		fmt.Printf("%s,%s\n", step, result)
 	})
 	s.close()
 	if failed {
-		fmt.Fprintf(os.Stderr, "groups: %s: the steps took %s seconds\n%s%s\n", name, strings.Join(s.took, ", "), s.errors.String(), broker.LogTail())
+		fmt.Fprintf(os.Stderr, "groups: %s: the steps took %s seconds\n%s", c.name, strings.Join(s.took, ", "), s.errors.String())
 		return errFailed
 	}
 	return nil

@@ -23,7 +23,7 @@ const (
 	keyPassedOver   = 4 // of Kafka up to 4.0
 )
 
-// Versions of values: those that Kafka 4 writes, and the newest that every tool knows.
+// Versions of values. Kafka writes offsets in version 4 since 4.1; the older one is what every tool knows.
 const (
 	offsetValueVersion = 3
 	groupValueVersion  = 3
@@ -153,7 +153,8 @@ func (b *offsetsBook) takeGroup(r *kgo.Record) error {
 	if err := exactly(r.Value, &value); err != nil {
 		return err
 	}
-	if value.ProtocolType != "consumer" || value.Generation < b.newest {
+	// Kafka records a group without a type before its first member.
+	if len(value.Members) > 0 && value.ProtocolType != "consumer" || value.Generation < b.newest {
 		return fmt.Errorf("protocol type %q, generation %d after %d", value.ProtocolType, value.Generation, b.newest)
 	}
 	b.newest = value.Generation

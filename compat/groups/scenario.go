@@ -19,7 +19,7 @@ const (
 	partitions = 6
 	// writeInterval is the time between two records of a partition.
 	writeInterval = 10 * time.Millisecond
-	// stepTimeout bounds each step; the longest contains a session timeout of six seconds.
+	// stepTimeout bounds each step, for one round; the longest contains a session timeout of six seconds.
 	stepTimeout = 90 * time.Second
 	// pollInterval is the time between two looks whether a step is done.
 	pollInterval = 20 * time.Millisecond
@@ -82,7 +82,7 @@ func (s *scenario) run(report func(name string, err error)) {
 			continue
 		}
 		began := time.Now()
-		ctx, cancel := context.WithTimeout(context.Background(), stepTimeout)
+		ctx, cancel := context.WithTimeout(context.Background(), stepTimeout*time.Duration(s.rounds))
 		failed = step.run(ctx)
 		cancel()
 		report(step.name, failed)
