@@ -1,6 +1,7 @@
 package group
 
 import (
+	"cmp"
 	"unicode/utf16"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -13,7 +14,7 @@ const commitUnknownGroup = 9
 
 // commit records offsets. What is taken of one request is one batch: a crash leaves all of it or none.
 func (m *Machine) commit(r *kmsg.OffsetCommitRequest) *kmsg.OffsetCommitResponse {
-	g, code := m.committer(r)
+	g, fence, code := m.committer(r)
 	if code == kproto.NoError && commitSize(r) > maxStepBytes {
 		code = kproto.InvalidCommitOffsetSize
 	}
@@ -24,7 +25,8 @@ func (m *Machine) commit(r *kmsg.OffsetCommitRequest) *kmsg.OffsetCommitResponse
 		for _, p := range t.Partitions {
 			partition := kmsg.NewOffsetCommitResponseTopicPartition()
 			partition.Partition = p.Partition
-			if partition.ErrorCode = code; code == kproto.NoError {
+			partition.ErrorCode = cmp.Or(code, fence.check(t.Topic, p.Partition))
+			if partition.ErrorCode == kproto.NoError {
 				partition.ErrorCode = m.commitPartition(g, r, t.Topic, p)
 			}
 			topic.Partitions = append(topic.Partitions, partition)
@@ -63,31 +65,33 @@ func (m *Machine) commitPartition(g *group, r *kmsg.OffsetCommitRequest, topic s
 	return kproto.NoError
 }
 
-// committer finds the group, and tells whether this client may commit to it now. Who names neither member nor generation does not
+// committer finds the group, and tells whether this client may commit to it now, and what it may not commit. Who names neither member nor generation does not
 // use group management, and may while nobody else does.
-func (m *Machine) committer(r *kmsg.OffsetCommitRequest) (*group, int16) {
+func (m *Machine) committer(r *kmsg.OffsetCommitRequest) (*group, fence, int16) {
 	g := m.groups[r.Group]
 	if g == nil {
-		return m.simpleGroup(r)
+		g, code := m.simpleGroup(r)
+		return g, fence{}, code
 	}
 	if g.consumers != nil {
-		return g, g.checkConsumerCommit(r)
+		f, code := m.fenceConsumer(g, r)
+		return g, f, code
 	}
 	if r.Generation < 0 && g.state == Empty {
-		return g, kproto.NoError
+		return g, fence{}, kproto.NoError
 	}
 	if r.Generation < 0 && r.MemberID == "" && r.InstanceID == nil {
-		return nil, kproto.UnknownMemberID
+		return nil, fence{}, kproto.UnknownMemberID
 	}
 	member, code := g.checkMember(r.MemberID, r.InstanceID, r.Generation)
 	switch {
 	case code != kproto.NoError:
-		return nil, code
+		return nil, fence{}, code
 	case g.state == CompletingRebalance:
-		return nil, kproto.RebalanceInProgress
+		return nil, fence{}, kproto.RebalanceInProgress
 	}
 	m.touch(member)
-	return g, kproto.NoError
+	return g, fence{}, kproto.NoError
 }
 
 func (m *Machine) simpleGroup(r *kmsg.OffsetCommitRequest) (*group, int16) {

@@ -146,6 +146,7 @@ func TestConsumerRecordBytes(t *testing.T) {
 		id: "m", instance: &one, client: Client{ID: "c", Host: "/h"}, topics: []string{"t"}, rebalance: millis(256), assignor: "range",
 		target: partitionSet{{id, 1}}, epoch: 3, previous: 2, state: memberRevoking,
 		given: partitionSet{{id, 1}, {id, 2}}, revoking: partitionSet{{id, 5}},
+		since: assignmentEpochs{{id, 1}: 1, {id, 2}: 2}, // and the last since the present epoch
 	}
 	for name, x := range map[string]struct {
 		record     machine.Record
@@ -160,8 +161,8 @@ func TestConsumerRecordBytes(t *testing.T) {
 			"\x00\x00" + "\x02" + topicID + "\x02\x00\x00\x00\x01" + "\x00" + "\x00"},
 		"current": {consumerCurrentRecord("g", c), "\x00\x08\x00\x01g\x00\x01m",
 			"\x00\x00" + "\x00\x00\x00\x03" + "\x00\x00\x00\x02" + "\x01" +
-				"\x02" + topicID + "\x03\x00\x00\x00\x01\x00\x00\x00\x02" + "\x00" +
-				"\x02" + topicID + "\x02\x00\x00\x00\x05" + "\x00" + "\x00"},
+				"\x02" + topicID + "\x03\x00\x00\x00\x01\x00\x00\x00\x02" + "\x01\x00\x09" + "\x03\x00\x00\x00\x01\x00\x00\x00\x02" +
+				"\x02" + topicID + "\x02\x00\x00\x00\x05" + "\x01\x00\x05" + "\x02\x00\x00\x00\x03" + "\x00"},
 	} {
 		if string(x.record.Key) != x.key || string(x.record.Value) != x.value {
 			t.Errorf("%s is\n%q %q, want\n%q %q", name, x.record.Key, x.record.Value, x.key, x.value)
@@ -194,6 +195,39 @@ func TestConsumerRecordsAreChecked(t *testing.T) {
 		}
 		if err := New(Options{}).Apply(machine.Record{Key: rec.Key, Value: tagged}); err != nil {
 			t.Errorf("%q with a tag: %v", rec.Key, err)
+		}
+	}
+}
+
+// Brokers before KIP-1251 record no assignment epochs; a list that does not fit says nothing either. Then the present epoch counts.
+func TestAssignmentEpochsOfOtherRecords(t *testing.T) {
+	id := testTopicID("t")
+	p, q := topicPartition{id, 1}, topicPartition{id, 2}
+	head := "\x00\x00" + "\x00\x00\x00\x09" + "\x00\x00\x00\x08" + "\x00" + "\x02" + string(id[:]) + "\x03\x00\x00\x00\x01\x00\x00\x00\x02"
+	for name, x := range map[string]struct {
+		tags string
+		p, q int32
+	}{
+		"none":      {"\x00", 9, 9},
+		"too few":   {"\x01\x00\x05" + "\x02\x00\x00\x00\x03", 9, 9},
+		"too many":  {"\x01\x00\x0d" + "\x04\x00\x00\x00\x03\x00\x00\x00\x04\x00\x00\x00\x05", 9, 9},
+		"null":      {"\x01\x00\x01\x00", 9, 9},
+		"for both":  {"\x01\x00\x09" + "\x03\x00\x00\x00\x03\x00\x00\x00\x04", 3, 4},
+		"and other": {"\x02\x00\x09" + "\x03\x00\x00\x00\x03\x00\x00\x00\x04" + "\x07\x01x", 3, 4},
+	} {
+		m := New(Options{})
+		if err := m.Apply(machine.Record{Key: consumerKey(keyConsumerCurrent, "g", "m"), Value: []byte(head + x.tags + "\x01" + "\x00")}); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		c := m.groups["g"].consumers.members["m"]
+		for r, want := range map[topicPartition]int32{p: x.p, q: x.q} {
+			if got, ok := c.hasSince(r); !ok || got != want {
+				t.Errorf("%s: %v since %d (held: %t), want %d", name, r.partition, got, ok, want)
+			}
+		}
+		if _, ok := c.hasSince(topicPartition{id, 3}); ok {
+			t.Errorf("%s: a partition that it does not hold", name)
 		}
 	}
 }

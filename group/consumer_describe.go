@@ -64,30 +64,6 @@ func (m *Machine) describeAssignment(s partitionSet) (a kmsg.Assignment) {
 	return a
 }
 
-// commitMemberEpoch is the version of OffsetCommit from which on its generation is a member epoch.
-const commitMemberEpoch = 9
-
-// checkConsumerCommit tells whether a client may commit to a group of the consumer protocol. Without a member epoch it may while
-// nobody is a member.
-func (g *group) checkConsumerCommit(r *kmsg.OffsetCommitRequest) int16 {
-	c := g.consumers.members[r.MemberID]
-	switch {
-	case r.Generation < 0 && len(g.consumers.members) == 0:
-		return kproto.NoError
-	case c == nil:
-		return kproto.UnknownMemberID
-	case c.classic != nil && r.Generation != c.epoch:
-		return kproto.IllegalGeneration
-	case c.classic != nil:
-		return kproto.NoError
-	case r.Version < commitMemberEpoch:
-		return kproto.UnsupportedVersion
-	case r.Generation != c.epoch:
-		return kproto.StaleMemberEpoch
-	}
-	return kproto.NoError
-}
-
 // checkConsumerFetch tells whether a client that may say who it is may fetch offsets.
 func (g *group) checkConsumerFetch(r FetchOffsets) int16 {
 	if r.MemberID == "" && r.MemberEpoch < 0 {

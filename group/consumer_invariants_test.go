@@ -1,6 +1,7 @@
 package group
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"testing"
@@ -62,6 +63,8 @@ func checkConsumer(t testing.TB, g *group, c *consumerMember) {
 		bad = "has a wrong epoch"
 	case len(c.given.and(c.revoking)) > 0:
 		bad = "was given what it is to give back"
+	case !newPartitionSet(slices.Collect(maps.Keys(c.since))).within(c.held()):
+		bad = "knows since when it has what it does not have"
 	case c.settledAt(g.consumers.assigned) && !slices.Equal(c.given, c.target):
 		bad = "is settled without all that it is to have"
 	}

@@ -106,6 +106,7 @@ func (m *Machine) consumerLeave(q *kmsg.ConsumerGroupHeartbeatRequest, r *kmsg.C
 func (m *Machine) goAway(d *consumerDraft, c *consumerMember) {
 	away := c.copy()
 	away.epoch, away.state, away.revoking = epochAway, memberSettled, nil
+	away.since = away.holdSince(c)
 	d.set(away)
 	if s := d.g.sessions[c.id]; s != nil {
 		m.stop(&s.revoke.timer)

@@ -15,6 +15,7 @@ func (d *consumerDraft) reconcile(c *consumerMember, owned *partitionSet) *consu
 	next.revoking = c.given.minus(c.target)
 	if len(next.revoking) > 0 && stillOwns(owned, next.revoking) {
 		next.state = memberRevoking
+		next.since = next.holdSince(c)
 		return next
 	}
 	wanted := c.target.minus(next.given)
@@ -27,6 +28,7 @@ func (d *consumerDraft) reconcile(c *consumerMember, owned *partitionSet) *consu
 	if next.epoch == c.epoch && next.state == c.state && len(free) == 0 && len(c.given) == len(next.given) {
 		return c
 	}
+	next.since = next.holdSince(c)
 	return next
 }
 

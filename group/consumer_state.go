@@ -57,6 +57,7 @@ type consumerMember struct {
 	state           consumerMemberState
 	given           partitionSet // what it may consume
 	revoking        partitionSet // what it is to give back: it holds it until it says so, or is fenced
+	since           assignmentEpochs
 }
 
 // consumerMemberState is a member's way to the target assignment. The numbers are Kafka's, in the records.

@@ -27,8 +27,9 @@ const consumerValueVersion = 0
 
 // Tags of optional fields.
 const (
-	tagTopicsHash    = 0 // of ConsumerGroupMetadataValue (KIP-1101)
-	tagClassicMember = 0 // of ConsumerGroupMemberMetadataValue
+	tagTopicsHash       = 0 // of ConsumerGroupMetadataValue (KIP-1101)
+	tagClassicMember    = 0 // of ConsumerGroupMemberMetadataValue
+	tagAssignmentEpochs = 0 // of the TopicPartitions of ConsumerGroupCurrentMemberAssignmentValue (KIP-1251)
 )
 
 func consumerKey(kind int16, texts ...string) []byte {
@@ -116,7 +117,7 @@ func readClassic(v *kbin.Reader) *classicMember {
 
 func consumerTargetMemberRecord(group string, c *consumerMember) machine.Record {
 	b := kbin.AppendInt16(nil, consumerValueVersion)
-	b = appendPartitions(b, c.target)
+	b = appendPartitions(b, c.target, nil)
 	return machine.Record{Key: consumerKey(keyConsumerTargetMember, group, c.id), Value: appendNoTags(b)}
 }
 
@@ -125,14 +126,15 @@ func consumerCurrentRecord(group string, c *consumerMember) machine.Record {
 	b = kbin.AppendInt32(b, c.epoch)
 	b = kbin.AppendInt32(b, c.previous)
 	b = kbin.AppendInt8(b, int8(c.state))
-	b = appendPartitions(b, c.given)
-	b = appendPartitions(b, c.revoking)
+	b = appendPartitions(b, c.given, c.hasSince)
+	b = appendPartitions(b, c.revoking, c.hasSince)
 	return machine.Record{Key: consumerKey(keyConsumerCurrent, group, c.id), Value: appendNoTags(b)}
 }
 
 func appendNoTags(b []byte) []byte { return kbin.AppendUvarint(b, 0) }
 
-func appendPartitions(b []byte, s partitionSet) []byte {
+// appendPartitions writes a list of TopicPartitions, with assignment epochs if since gives them.
+func appendPartitions(b []byte, s partitionSet, since func(topicPartition) (int32, bool)) []byte {
 	b = kbin.AppendCompactArrayLen(b, s.topics())
 	s.byTopic(func(topic kproto.TopicID, partitions []int32) {
 		b = kbin.AppendUuid(b, topic)
@@ -140,7 +142,19 @@ func appendPartitions(b []byte, s partitionSet) []byte {
 		for _, p := range partitions {
 			b = kbin.AppendInt32(b, p)
 		}
-		b = appendNoTags(b)
+		if since == nil {
+			b = appendNoTags(b)
+			return
+		}
+		field := kbin.AppendCompactArrayLen(nil, len(partitions))
+		for _, p := range partitions {
+			epoch, _ := since(topicPartition{topic, p})
+			field = kbin.AppendInt32(field, epoch)
+		}
+		b = kbin.AppendUvarint(b, 1) // one tag
+		b = kbin.AppendUvarint(b, tagAssignmentEpochs)
+		b = kbin.AppendUvarint(b, uint32(len(field)))
+		b = append(b, field...)
 	})
 	return b
 }
@@ -218,12 +232,13 @@ func (g *consumerGroup) applyMember(kind int16, id string, v *kbin.Reader) {
 	case keyConsumerMember:
 		c.readMember(v)
 	case keyConsumerTargetMember:
-		c.target = readPartitions(v)
+		c.target = readPartitions(v, nil)
 		readTags(v, nil)
 	case keyConsumerCurrent:
 		c.epoch, c.previous = v.Int32(), v.Int32()
 		c.state = consumerMemberState(v.Int8())
-		c.given, c.revoking = readPartitions(v), readPartitions(v)
+		c.since = assignmentEpochs{}
+		c.given, c.revoking = readPartitions(v, c.since), readPartitions(v, c.since)
 		readTags(v, nil)
 	}
 	g.put(id, c)
@@ -257,22 +272,38 @@ func textOf(s *string) string {
 	return *s
 }
 
-func readPartitions(v *kbin.Reader) partitionSet {
+// readPartitions reads a list of TopicPartitions, and notes the assignment epochs that it has.
+func readPartitions(v *kbin.Reader, since assignmentEpochs) partitionSet {
 	var list []topicPartition
 	for range v.CompactArrayLen() {
 		topic := kproto.TopicID(v.Uuid())
+		first := len(list)
 		for range v.CompactArrayLen() {
 			list = append(list, topicPartition{topic, v.Int32()})
 			if !v.Ok() {
 				return nil
 			}
 		}
-		readTags(v, nil)
+		readTags(v, func(tag uint32, field *kbin.Reader) {
+			if tag == tagAssignmentEpochs && since != nil {
+				readEpochs(field, list[first:], since)
+			}
+		})
 		if !v.Ok() {
 			return nil
 		}
 	}
 	return newPartitionSet(list)
+}
+
+// readEpochs reads one for each partition; a list of another length says nothing.
+func readEpochs(v *kbin.Reader, partitions []topicPartition, since assignmentEpochs) {
+	if int(v.CompactArrayLen()) != len(partitions) {
+		return
+	}
+	for _, p := range partitions {
+		since[p] = v.Int32()
+	}
 }
 
 // readTags reads a section of tagged fields; those of newer brokers are passed over.
@@ -318,7 +349,7 @@ func (m *Machine) applyConsumerEnd(kind int16, id, member string) {
 	case keyConsumerCurrent:
 		if c != nil {
 			c = c.copy()
-			c.epoch, c.previous, c.state, c.given, c.revoking = 0, 0, memberSettled, nil, nil
+			c.epoch, c.previous, c.state, c.given, c.revoking, c.since = 0, 0, memberSettled, nil, nil, nil
 			g.consumers.put(member, c)
 		}
 	}
