@@ -12,6 +12,8 @@ import (
 type commitBook struct {
 	counter  int64
 	promises map[committed]*promise
+	// held is the newest epoch in which each member of the consumer protocol was seen to hold a partition of a group.
+	held map[committed]map[string]int32
 }
 
 type committed struct {
@@ -66,7 +68,7 @@ func (b *commitBook) commit(r *rig, group string, partition int32, memberID stri
 	want := b.promise(group, partition)
 	want.newest = p.Offset
 	lowered := want.lowered
-	allowed := mayCommit(r.m.groups[group], memberID, generation)
+	allowed := b.mayCommit(r.m.groups[group], memberID, generation, partition)
 	r.do(Commit{q}, func(v any, err error) {
 		switch {
 		case err != nil:
@@ -80,16 +82,51 @@ func (b *commitBook) commit(r *rig, group string, partition int32, memberID stri
 	})
 }
 
-// mayCommit tells who may: members in the newest generation or epoch, and anybody as long as there are none.
-func mayCommit(g *group, memberID string, generation int32) bool {
+// mayCommit tells who may: members in the newest generation or epoch, and anybody as long as there are none. An earlier epoch will do for a
+// partition that nobody else has been seen with since.
+func (b *commitBook) mayCommit(g *group, memberID string, generation, partition int32) bool {
 	switch {
 	case g == nil, !g.hasMembers():
 		return generation < 0
-	case g.consumers != nil:
-		c := g.consumers.members[memberID]
-		return c != nil && c.epoch == generation
+	case g.consumers == nil:
+		return g.member(memberID) != nil && g.generation == generation
 	}
-	return g.member(memberID) != nil && g.generation == generation
+	c := g.consumers.members[memberID]
+	if c == nil || c.epoch == generation {
+		return c != nil
+	}
+	for other, epoch := range b.held[committed{g.id, partition}] {
+		if other != memberID && epoch > generation {
+			return false
+		}
+	}
+	return 0 < generation && generation < c.epoch && c.held().has(topicPartition{testTopicID("t"), partition})
+}
+
+// watch notes who holds what. The epochs of a group that is gone may come again.
+func (b *commitBook) watch(g *group) {
+	if g == nil || g.consumers == nil {
+		clear(b.held)
+		return
+	}
+	for _, c := range g.consumers.members {
+		for _, p := range c.held() {
+			if p.topic != testTopicID("t") {
+				continue
+			}
+			k := committed{g.id, p.partition}
+			if b.held[k] == nil {
+				b.held[k] = map[string]int32{}
+			}
+			b.held[k][c.id] = max(b.held[k][c.id], c.epoch)
+		}
+	}
+}
+
+// rewatch begins anew after a restart: what was seen need not have been durable.
+func (b *commitBook) rewatch(g *group) {
+	b.held = map[committed]map[string]int32{}
+	b.watch(g)
 }
 
 // fetch asks for a group's offsets, and compares. They never go back: no commit is lost, and none is from the future.

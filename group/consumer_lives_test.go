@@ -53,7 +53,9 @@ func newModernLife(t testing.TB, seed uint64) *modernLife {
 	l.survive = func(volatile int) int { return l.rand.IntN(volatile + 1) }
 	book := ownershipBook{}
 	l.orders = func(o any) { book.take(t, o.(Ownership)) }
-	l.reborn = func() { clear(book) }
+	l.commits.rewatch(nil)
+	l.stepped = func() { l.commits.watch(l.m.groups["g"]) }
+	l.reborn = func() { clear(book); l.commits.rewatch(l.m.groups["g"]) }
 	if seed%8 == 0 {
 		l.twin = l.fresh()
 		l.load()
@@ -387,11 +389,14 @@ func (c *modernClient) crash() {
 	c.there, c.epoch, c.owns, c.told = false, epochJoin, nil, nil
 }
 
-// commit is with the epoch that the client believes in, or as somebody who is no member.
+// commit is with the epoch that the client believes in, or an earlier one, or as somebody who is no member.
 func (c *modernClient) commit() {
 	id, epoch := c.id, c.epoch
-	if c.l.rand.IntN(8) == 0 {
+	switch c.l.rand.IntN(8) {
+	case 0:
 		id, epoch = "", -1
+	case 1:
+		epoch -= int32(c.l.rand.IntN(4))
 	}
 	c.l.commits.commit(c.l.rig, "g", int32(c.l.rand.IntN(lifePartitions)), id, epoch, nil)
 }

@@ -226,8 +226,8 @@ var mutants = []mutant{
 	},
 	{
 		name: "commit of an old member epoch taken",
-		file: "group/consumer_describe.go", pkg: inGroup, tests: lives,
-		old: "\tcase r.Generation != c.epoch:\n\t\treturn kproto.StaleMemberEpoch\n", new: "",
+		file: "group/consumer_epochs.go", pkg: inGroup, tests: lives,
+		old: "ok && f.epoch >= epoch", new: "true || ok && f.epoch >= epoch",
 	},
 	{
 		name: "an upgrade forgets what members are giving back",
