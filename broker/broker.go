@@ -49,6 +49,7 @@ type Broker struct {
 	deletions     deletions
 	retention     retention
 	cleaner       *log.Cleaner // nil: log.cleaner.enable is false
+	scrubber      *log.Scrubber
 	metrics       *metrics
 	fetchSessions fetchSessions // fetch_session.go; the zero value is ready
 	dispatch      *dispatch
@@ -76,6 +77,7 @@ func Start(o Options) (*Broker, error) {
 		return nil, errors.Join(fmt.Errorf("start broker: %w", err), b.Close(context.Background()))
 	}
 	b.startCleaner()
+	b.startScrubber()
 	b.ready.Store(true)
 	b.retention.start(b)
 	return b, nil
@@ -202,6 +204,7 @@ func (b *Broker) Close(ctx context.Context) error {
 	b.dispatch.close()
 	b.retention.close()
 	b.stopCleaner()
+	b.stopScrubber()
 	b.stalls.stop()
 	b.groups.close()
 	if b.catalog != nil {

@@ -97,8 +97,14 @@ func TestDamagedRangeIsRefused(t *testing.T) {
 		t.Errorf("the log says %s", text)
 	}
 	n.logs.forget() // what was said on purpose
+	check(t, n.scrubber.Pass(t.Context()))
 	w := httptest.NewRecorder()
 	n.AdminHandler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	for _, line := range []string{"sluice_scrub_passes_total 1", "sluice_scrub_damaged_segments_total 1", "sluice_scrub_pass_progress 1"} {
+		if !strings.Contains(w.Body.String(), line+"\n") {
+			t.Errorf("no %q in the metrics", line)
+		}
+	}
 	if !strings.Contains(w.Body.String(), `sluice_log_damaged_ranges{partition="0",topic="a"} 1`) || strings.Contains(w.Body.String(), `topic="b"} 1`) {
 		t.Errorf("metrics: %s", w.Body)
 	}

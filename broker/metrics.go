@@ -38,7 +38,7 @@ func newMetrics(b *Broker) *metrics {
 	gauge := func(name, help string, value func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
 	}
-	m.registry.MustRegister(damageMetrics{b})
+	m.registry.MustRegister(damageMetrics{b}, scrubMetrics{b})
 	m.registry.MustRegister(requests, m.errors, m.panics, m.groups, retentionMetrics{b}, diskMetrics{b}, cleanerMetrics{b},
 		newLagMetrics(b), newDispatchMetrics(b), b.stalls.episodes, b.stalls.evictions,
 		gauge("sluice_group_stalled_members", "Group members that send heartbeats and do not read.", func() float64 { return float64(len(b.stalls.all())) }),

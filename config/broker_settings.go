@@ -99,6 +99,16 @@ var brokerRows = []*row{
 		doc:    "The most bytes a second that compaction reads and writes together, all threads together.",
 	},
 	{
+		name: "sluice.scrub.bytes.per.second", kind: kindLong, def: "8388608", allow: atLeast(0), live: true,
+		broker: whole(func(b *Broker) *int64 { return &b.ScrubBytesPerSecond }),
+		doc:    "The most bytes a second that the scrubber reads to find damage on the disk; 0 turns it off. 8 MiB a second read 4.8 TB a week.",
+	},
+	{
+		name: "sluice.scrub.interval.ms", kind: kindLong, def: "604800000", allow: atLeast(1000), live: true,
+		broker: millis(func(b *Broker) *time.Duration { return &b.ScrubInterval }),
+		doc:    "From the beginning of one pass of the scrubber over all data to that of the next.",
+	},
+	{
 		name: "log.retention.check.interval.ms", kind: kindLong, def: "300000", allow: atLeast(1),
 		broker: millis(func(b *Broker) *time.Duration { return &b.RetentionCheckInterval }),
 		doc:    "How often partitions are checked for segments to delete.",

@@ -33,6 +33,8 @@ type Broker struct {
 	Groups                   Groups
 	Dispatch                 Dispatch
 	Cleaner                  Cleaner
+	ScrubBytesPerSecond      int64
+	ScrubInterval            time.Duration
 	Topic                    Topic // what a topic without settings of its own gets
 	Group                    Group // what a group without settings of its own gets
 

@@ -31,7 +31,7 @@ func (r *sealedReader) read(s *segment) {
 // *badBatch where the bytes are not what was written.
 func (r *sealedReader) next() (kproto.Batch, int64, error) {
 	if r.pos == r.seg.size {
-		if r.expected != r.seg.next {
+		if r.expected != r.seg.next && r.seg.next != maxOffset {
 			return nil, 0, &badBatch{r.pos, fmt.Sprintf("the segment ends at offset %d and should end at %d", r.expected, r.seg.next)}
 		}
 		return nil, 0, io.EOF

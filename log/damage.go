@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
+	"os"
 	"slices"
 	"sync"
 
@@ -150,8 +151,17 @@ func (l *Log) noteBad(s *segment, bad *badBatch) {
 			w.pos, w.base = h.posEnd, h.end
 		}
 	}
+	err := s.open(os.O_RDWR)
+	if err == nil {
+		err = s.openIndexes(l.cfg.Load().IndexInterval)
+	}
 	index := s.offsets
+	s.acquire()
 	l.mu.Unlock()
+	defer s.release()
+	if err != nil {
+		return
+	}
 	x := extent{seg: s, index: index, size: size, next: next}
 	d, err := x.find(w, bad)
 	if err != nil || d.offset >= d.end {
