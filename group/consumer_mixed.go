@@ -179,7 +179,11 @@ func (m *Machine) mixedHeartbeat(g *group, r *kmsg.HeartbeatRequest) int16 {
 	}
 	s := g.sessions[c.id]
 	m.start(&s.alive, m.sessionOf(g, c), s)
-	if !m.draft(g).hasToJoin(c) {
+	d := m.draft(g)
+	if d.epoch == d.assigned {
+		m.retarget(d, false) // topics may have changed, and there may be no other member that asks
+	}
+	if !d.hasToJoin(d.member(c.id)) {
 		return kproto.NoError
 	}
 	if s.revoke.place == 0 {
