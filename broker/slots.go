@@ -5,11 +5,11 @@ import "slices"
 // Slots: where nothing tells several groups apart, each connection that reads the partition gets one of them for itself. Then every
 // group has an allowance of its own, though perhaps under another one's name; that matters only where the groups' limits differ.
 
-// slot picks a group for a subscription. It keeps the one it has unless an older reader has the same and another group has
+// slot picks a group for a subscription. It keeps the one it has unless a better reader has the same and another group has
 // none; else it takes the oldest group that has none. With more readers than groups, the rest share the slot that was given last.
 func (r *resolver) slot(s *subscription, own []*claim, now stamp) *resolution {
 	mine := slices.IndexFunc(own, func(c *claim) bool { return c.group == s.group() })
-	if mine >= 0 && !r.olderHolds(s, own[mine], now) {
+	if mine >= 0 && !r.betterHolds(s, own[mine], now) {
 		return s.slotted(own, mine)
 	}
 	if len(own) > maxMarked {
@@ -33,12 +33,27 @@ func (c *claim) held(now stamp) bool {
 	return c.readers > 0 && read >= c.since && now-read < stamp(drainTime)
 }
 
-// olderHolds tells whether an older subscription has the group of this one, and is in use.
-func (r *resolver) olderHolds(s *subscription, c *claim, now stamp) bool {
-	return c.readers > 1 && slices.ContainsFunc(r.readers[s.topicPartition], func(x *subscription) bool {
-		read := stamp(x.fetched.Load())
-		return x.order < s.order && x.group() == c.group && read >= c.since && now-read < stamp(drainTime)+stamp(x.conn.wait.Load())
+// betterHolds tells whether another subscription in use has the group of this one, and is older, or known to be the group's, or
+// has taken it while this one was idle.
+func (r *resolver) betterHolds(s *subscription, c *claim, now stamp) bool {
+	others := c.readers
+	if s.result.Load().mark == c.mark {
+		others--
+	}
+	if others == 0 {
+		return false
+	}
+	idle := !s.reads(c, now)
+	return slices.ContainsFunc(r.readers[s.topicPartition], func(x *subscription) bool {
+		better := idle || x.order < s.order || open(x.result.Load()) < open(s.result.Load())
+		return better && x != s && x.group() == c.group && x.reads(c, now)
 	})
+}
+
+// reads tells whether a subscription was read lately, since the group's member there is the one it is.
+func (s *subscription) reads(c *claim, now stamp) bool {
+	read := stamp(s.fetched.Load())
+	return read >= c.since && now-read < stamp(drainTime)+stamp(s.conn.wait.Load())
 }
 
 // lastGiven finds the group whose label was given last.

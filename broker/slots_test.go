@@ -399,3 +399,78 @@ func BenchmarkManyGroups(b *testing.B) {
 		}
 	}
 }
+
+// Whose slot is only a guess gives way to whom the group's offset names.
+func TestSlotGivesWay(t *testing.T) {
+	s := newScene(t)
+	s.joins("g", kgo1)
+	s.joins("h", kgo1.with("m2", nil))
+	a, b := s.connects(kgo1), s.connects(kgo1)
+	s.expect("the first", s.fetches(a, 0), "g slot")
+	s.told("g", 70)
+	s.expect("the second, from where g was told to begin", s.fetches(b, 70), "g tiebreak")
+	s.joins("h", kgo1.with("m2", nil))
+	s.expect("the first", s.fetches(a, 0), "h slot")
+	s.expect("the second", s.fetches(b, 70), "g tiebreak")
+}
+
+// Whatever came before, once as many readers as groups are there, each group has one of them for itself, and keeps it.
+func TestSlotsAreOneToOne(t *testing.T) {
+	for seed := range uint64(200) {
+		s := newScene(t)
+		rnd := rand.New(rand.NewPCG(seed, 7))
+		var conns []*connState
+		for range 60 {
+			s.now = s.now.Add(time.Duration(rnd.Int64N(int64(10 * time.Second))))
+			g := fmt.Sprint("g", rnd.IntN(4))
+			switch n := rnd.IntN(10); {
+			case n < 2:
+				s.joins(g, kgo1.with(fmt.Sprint("m", rnd.IntN(2)), nil))
+			case n < 3:
+				s.joins(g)
+			case n < 5:
+				conns = append(conns, s.connects(kgo1))
+			case n < 6 && len(conns) > 0:
+				i := rnd.IntN(len(conns))
+				s.r.closed(conns[i])
+				conns = slices.Delete(conns, i, i+1)
+			case n < 7:
+				s.commits(g, rnd.Int64N(100), kgo1)
+			case len(conns) > 0:
+				s.fetches(conns[rnd.IntN(len(conns))], 100+rnd.Int64N(100)) // where nobody has committed
+			}
+		}
+		s.now = s.now.Add(drainTime)
+		for i := range 4 {
+			s.joins(fmt.Sprint("g", i), kgo1)
+		}
+		for ; len(conns) > 4; conns = conns[1:] {
+			s.r.closed(conns[0])
+		}
+		for len(conns) < 4 {
+			conns = append(conns, s.connects(kgo1))
+		}
+		s.round(conns)
+		got := s.round(conns)
+		sorted := slices.Clone(got)
+		slices.Sort(sorted)
+		if !slices.Equal(sorted, []string{"g0", "g1", "g2", "g3"}) {
+			t.Fatalf("seed %d: the readers have %v", seed, got)
+		}
+		for range 3 {
+			if again := s.round(conns); !slices.Equal(again, got) {
+				t.Fatalf("seed %d: the readers had %v and have %v", seed, got, again)
+			}
+		}
+	}
+}
+
+// round lets each connection fetch once, and gives the groups.
+func (s *scene) round(conns []*connState) (groups []string) {
+	s.now = s.now.Add(time.Second)
+	for _, c := range conns {
+		x := s.r.subscription(nil, c, topicPartition{s.topic, 0}, 150, stampOf(s.now))
+		groups = append(groups, x.group())
+	}
+	return groups
+}

@@ -147,16 +147,21 @@ const noteEvery = 10 * time.Millisecond
 
 // note says that the subscription is being read.
 func (s *subscription) note(res *resolution, offset int64, now stamp) {
-	moved, late := s.position.Load() != offset, now-stamp(s.fetched.Load()) > stamp(noteEvery)
-	if moved {
+	if s.position.Load() != offset {
 		s.position.Store(offset)
 	}
-	if late {
+	if now-stamp(s.fetched.Load()) > stamp(noteEvery) {
 		s.fetched.Store(int64(now))
 	}
-	if m := res.mark; m != nil && (moved || late || m.position.Load() != offset) {
-		m.read.Store(int64(now))
+	m := res.mark
+	if m == nil {
+		return
+	}
+	if m.position.Load() != offset {
 		m.position.Store(offset)
+	}
+	if now-stamp(m.read.Load()) > stamp(noteEvery) {
+		m.read.Store(int64(now))
 	}
 }
 
