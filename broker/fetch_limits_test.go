@@ -195,11 +195,12 @@ func TestSeekIsCharged(t *testing.T) {
 	inBubble(t, throttle.Settings{Topic: msgs(10)}, func(b *bubble) {
 		x := b.topic("x", 1, nil)
 		b.backlog(x, 100, 1, 10)
-		r := b.read("r", 2*time.Second, nil, at(x, 0, 0))
-		r.pause = func() time.Duration {
-			r.ask[0].offset = 0
-			return 0
-		}
+		r := b.read("r", 2*time.Second, func(r *reader) {
+			r.pause = func() time.Duration {
+				r.ask[0].offset = 0
+				return 0
+			}
+		}, at(x, 0, 0))
 		b.readers.Wait()
 		if got := r.windows(2, time.Second); got[0] != 10 || got[1] != 10 {
 			t.Error(got)
@@ -366,8 +367,7 @@ func TestControlBatchesAreFree(t *testing.T) {
 				check(t, err)
 			}
 		}
-		r := b.read("r", 4*time.Second, nil, at(x, 0, 0))
-		r.isolation = 1
+		r := b.read("r", 4*time.Second, func(r *reader) { r.isolation = 1 }, at(x, 0, 0))
 		b.readers.Wait()
 		if got := r.windows(4, time.Second); !slices.Equal(got, []int64{10, 10, 10, 10}) {
 			t.Error(got)
