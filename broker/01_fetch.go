@@ -318,9 +318,13 @@ func (f *fetchCall) promise(moved []int) bool {
 // release lets go of what the last plan holds.
 func (f *fetchCall) release() {
 	for i := range f.parts {
-		if p := &f.parts[i]; p.rng.Len > 0 {
+		p := &f.parts[i]
+		if p.rng.Len > 0 {
 			p.rng.Release()
 			p.rng = log.Range{}
+		}
+		if p.limit != nil {
+			p.limit.drop()
 		}
 	}
 }

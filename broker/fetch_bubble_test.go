@@ -130,16 +130,24 @@ func (r *reader) take(resp *kmsg.FetchResponse) {
 			if p.ErrorCode != 0 {
 				r.b.t.Errorf("%s-%d: error %d", t.Topic, p.Partition, p.ErrorCode)
 			}
-			for i := range r.ask {
-				if a := &r.ask[i]; a.x.name == t.Topic && a.partition == p.Partition && len(p.RecordBatches) > 0 {
-					n := a.count(r.b.t, p.RecordBatches)
-					if at := time.Since(r.b.born); at < r.until {
-						r.got = append(r.got, readerGot{at, t.Topic, p.Partition, n, len(p.RecordBatches)})
-					}
+			if len(p.RecordBatches) > 0 {
+				n := r.asked(t.Topic, p.Partition).count(r.b.t, p.RecordBatches)
+				if at := time.Since(r.b.born); at < r.until {
+					r.got = append(r.got, readerGot{at, t.Topic, p.Partition, n, len(p.RecordBatches)})
 				}
 			}
 		}
 	}
+}
+
+func (r *reader) asked(topic string, partition int32) *want {
+	for i := range r.ask {
+		if a := &r.ask[(int(partition)+i)%len(r.ask)]; a.partition == partition && a.x.name == topic {
+			return a
+		}
+	}
+	r.b.t.Fatalf("%s-%d was not asked for", topic, partition)
+	return nil
 }
 
 // count counts the records that the application sees and goes on behind them.

@@ -17,35 +17,53 @@ import (
 //
 // What was taken for an answer of which nothing could be sent is given back.
 
-// allowance is what a partition's counters let a fetch have. A fetchPart has one from the first look on that found limits.
+// allowance is how a partition stands with its counters. A fetchPart has one from the first look on that found limits.
 type allowance struct {
-	sub     string // the name of the subscription that is charged
-	path    throttle.Path
-	from    int64 // offset of the fetch
-	planned bool
-	plan    throttle.Plan
-	refused bool // the partition has data and the counters have nothing
-	refusal throttle.Refusal
-	lapses  bool // to wait for more data would waste what there is
-	taken   bool
-	grant   throttle.Grant
-	watch   throttle.Watch
+	draft   *draft           // nil: nothing was planned
+	refused bool             // the partition has data and the counters have nothing
+	refusal throttle.Refusal // until when, if refused
+	lapses  bool             // to wait for more data would waste what there is
+	watch   throttle.Watch   // waits for what refused
 }
 
-var allowances = sync.Pool{New: func() any { return new(allowance) }}
+// draft is what is planned to leave of a partition, and then what was taken for it. It is apart, since those who wait have none.
+type draft struct {
+	sub   string // the name of the subscription that is charged
+	path  throttle.Path
+	from  int64 // offset of the fetch
+	plan  throttle.Plan
+	taken bool
+	grant throttle.Grant
+}
+
+var (
+	allowances = sync.Pool{New: func() any { return new(allowance) }}
+	drafts     = sync.Pool{New: func() any { return new(draft) }}
+)
 
 // Admit implements log.Admitter.
-func (l *allowance) Admit(h log.Header) bool {
-	return l.plan.Add(throttle.Visible(h.Records, h.Last, l.from, h.Control), int64(h.Size))
+func (d *draft) Admit(h log.Header) bool {
+	return d.plan.Add(throttle.Visible(h.Records, h.Last, d.from, h.Control), int64(h.Size))
 }
 
 func (l *allowance) refuse(r throttle.Refusal) {
-	l.planned, l.refused, l.refusal = false, true, r
+	l.drop()
+	l.refused, l.refusal = true, r
 }
 
 // forget is called before each look.
 func (l *allowance) forget() {
-	l.planned, l.refused, l.lapses = false, false, false
+	l.drop()
+	l.refused, l.lapses = false, false
+}
+
+// drop gives the draft back to the pool.
+func (l *allowance) drop() {
+	if d := l.draft; d != nil {
+		l.draft = nil
+		*d = draft{}
+		drafts.Put(d)
+	}
 }
 
 // clock is now, the same for all of a look.
@@ -89,36 +107,44 @@ func (f *fetchCall) allow(p *fetchPart) bool {
 		l.refuse(throttle.Refusal{})
 		return false
 	}
-	l.sub = f.subscriptionOf(p, x)
-	l.path = x.Path(p.partition, l.sub, f.clock())
-	p.sub.drawOn(l.sub, &l.path, f.clock())
-	if !l.path.Limited() {
+	sub := f.subscriptionOf(p, x)
+	path := x.Path(p.partition, sub, f.clock())
+	p.sub.drawOn(sub, &path, f.clock())
+	if !path.Limited() {
 		return true
 	}
-	plan, refusal, ok := l.path.Plan(f.ahead, f.clock())
+	plan, refusal, ok := path.Plan(f.ahead, f.clock())
 	if !ok {
 		l.refuse(refusal)
-		l.lapses = refusal.Level == throttle.BrokerLevel && f.ahead[refusal.Unit] > 0
+		l.lapses = refusal.ReadyAt <= f.clock() // what there was is in this very answer
 		return false
 	}
-	l.planned, l.plan, l.from = true, plan, p.offset
+	l.draft = drafts.Get().(*draft)
+	*l.draft = draft{sub: sub, path: path, from: p.offset, plan: plan}
 	return true
 }
 
 // trim plans which batches of a partition's range may leave, of those below limit, and ends the range behind them.
 func (f *fetchCall) trim(p *fetchPart, limit int64) error {
-	l := p.limit
-	if l == nil || !l.planned {
+	d := p.draft()
+	if d == nil {
 		return nil
 	}
-	if err := p.log.Trim(&p.rng, l); err != nil {
-		l.planned = false
+	if err := p.log.Trim(&p.rng, d); err != nil {
 		return err
 	}
-	l.plan.More = l.plan.More || p.rng.Next < limit
-	l.lapses = l.plan.Cut() && p.rng.Len > 0
-	f.ahead = f.ahead.Plus(l.plan.Cost())
+	d.plan.More = d.plan.More || p.rng.Next < limit
+	p.limit.lapses = d.plan.Cut() && p.rng.Len > 0
+	f.ahead = f.ahead.Plus(d.plan.Cost())
 	return nil
+}
+
+// draft is what is planned or taken for the partition, or nil.
+func (p *fetchPart) draft() *draft {
+	if p.limit == nil {
+		return nil
+	}
+	return p.limit.draft
 }
 
 // lapses tells whether waiting for more data would waste allowance.
@@ -138,16 +164,16 @@ func (f *fetchCall) reserve() bool {
 	took, lost := false, false
 	for i := range f.parts {
 		p := &f.parts[i]
-		l := p.limit
-		if l == nil || !l.planned || p.rng.Len == 0 {
+		d := p.draft()
+		if d == nil || p.rng.Len == 0 {
 			continue
 		}
-		grant, refusal, ok := l.path.Reserve(l.plan, f.clock())
+		grant, refusal, ok := d.path.Reserve(d.plan, f.clock())
 		if ok {
-			l.grant, l.taken, took = grant, true, true
+			d.grant, d.taken, took = grant, true, true
 			continue
 		}
-		l.refuse(refusal)
+		p.limit.refuse(refusal)
 		p.rng.Release()
 		p.rng, lost = log.Range{}, true
 	}
@@ -158,29 +184,30 @@ func (f *fetchCall) reserve() bool {
 // turns out to read for another group.
 func (f *fetchCall) settle(sent server.Sent) {
 	for i := range f.parts {
-		if p := &f.parts[i]; p.limit != nil && p.limit.taken {
-			if sent == server.SentNothing {
-				f.refund(p)
-			} else {
-				p.limit.taken = false
-				p.sub.drawn(p.limit.sub, &p.limit.grant)
-			}
+		p := &f.parts[i]
+		switch d := p.draft(); {
+		case d == nil || !d.taken:
+		case sent == server.SentNothing:
+			p.refund()
+		default:
+			d.taken = false
+			p.sub.drawn(d.sub, &d.grant)
 		}
 	}
 }
 
 // refund gives back what was taken for a partition.
-func (f *fetchCall) refund(p *fetchPart) {
-	if p.limit != nil && p.limit.taken {
-		p.limit.taken = false
-		p.limit.grant.Refund(instant())
+func (p *fetchPart) refund() {
+	if d := p.draft(); d != nil && d.taken {
+		d.taken = false
+		d.grant.Refund(instant())
 	}
 }
 
 // charged tells whether anything was taken for the answer.
 func (f *fetchCall) charged() bool {
 	for i := range f.parts {
-		if p := &f.parts[i]; p.limit != nil && p.limit.taken {
+		if d := f.parts[i].draft(); d != nil && d.taken {
 			return true
 		}
 	}
@@ -244,6 +271,7 @@ func (f *fetchCall) dropLimits() {
 	for i := range f.parts {
 		if l := f.parts[i].limit; l != nil {
 			f.parts[i].limit = nil
+			l.drop()
 			*l = allowance{}
 			allowances.Put(l)
 		}

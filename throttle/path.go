@@ -75,8 +75,8 @@ func (p *Path) Plan(ahead Cost, now Instant) (plan Plan, refusal Refusal, ok boo
 			continue
 		}
 		balance, ready := c.read(p.who.at(i), now)
-		if i < 2 {
-			balance -= ahead[i]
+		if i < 2 && ahead[i] > 0 { // of what all share; this partition's own share of it is untouched
+			balance = min(balance, c.look(now).balance()-ahead[i])
 		}
 		plan.left[i%2] = min(plan.left[i%2], balance)
 		if balance <= 0 && (ok || ready > refusal.ReadyAt) {
