@@ -28,8 +28,8 @@ type Deleted struct{ Segments, Bytes int64 }
 // deletions is Deleted by Cause.
 type deletions [len(Causes)]struct{ segments, bytes atomic.Int64 }
 
-func (d *deletions) add(why Cause, bytes int64) {
-	d[why].segments.Add(1)
+func (d *deletions) add(why Cause, segments, bytes int64) {
+	d[why].segments.Add(segments)
 	d[why].bytes.Add(bytes)
 }
 
@@ -260,6 +260,7 @@ func (l *Log) awaitSync(ctx context.Context) {
 // readers have had their time. Called with mu held.
 func (l *Log) letGo(why Cause) []string {
 	var gone []string
+	var segments, bytes int64
 	for len(l.segs) > 1 && l.segs[0].sealed && !l.segs[0].busy && l.segs[1].base <= l.start {
 		s := l.segs[0]
 		names, err := l.condemn(s)
@@ -272,8 +273,12 @@ func (l *Log) letGo(why Cause) []string {
 			l.visible.seg = nil // found again by offset
 		}
 		l.segs = l.segs[1:]
-		l.dir.deleted.add(why, s.size)
+		segments, bytes = segments+1, bytes+s.size
 		s.release()
+	}
+	if segments > 0 {
+		l.dir.deleted.add(why, segments, bytes)
+		l.dir.logger.Info("segments deleted", "topic", l.topic, "partition", l.partition, "start", l.start, "segments", segments, "bytes", bytes, "cause", why)
 	}
 	return gone
 }

@@ -15,6 +15,9 @@ type idleLook struct {
 	odd    bool  // nothing can be told without opening
 }
 
+// neverWritten is the look at a partition without a directory, of which there may be very many.
+var neverWritten = &idleLook{}
+
 // idleDue tells whether retention has something to do in a log that nobody has opened: an idle partition costs a look at its directory, once, and
 // keeps no file open. Called with mu held.
 func (l *Log) idleDue(now time.Time) bool {
@@ -40,7 +43,7 @@ func (l *Log) idleDue(now time.Time) bool {
 func (l *Log) lookIdle() *idleLook {
 	entries, err := l.dir.fs.ReadDir(l.path())
 	if errors.Is(err, os.ErrNotExist) {
-		return &idleLook{}
+		return neverWritten
 	}
 	k := &idleLook{odd: err != nil}
 	for _, e := range entries {

@@ -50,6 +50,9 @@ func TestTopicDescribeShowsOffsets(t *testing.T) {
 	if p.Partition != 1 || p.StartOffset != 0 || p.EndOffset != 3 {
 		t.Errorf("partition %+v", p)
 	}
+	if d := describe(t, "lines").Disks; len(d) != 1 || d[0].UsableBytes <= 0 {
+		t.Errorf("disks %+v", d)
+	}
 	if table := must(t, "", "topic", "describe", "lines"); !strings.Contains(table, "PARTITION") {
 		t.Errorf("table:\n%s", table)
 	}
