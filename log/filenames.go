@@ -22,6 +22,7 @@ const (
 	tornSuffix     = ".torn"    // bytes cut off a log's end at recovery, kept for a human
 	deletedSuffix  = ".deleted" // a deleted segment's file on its way out
 	deleteSuffix   = "-delete"  // a partition's directory on its way out
+	damagedSuffix  = ".damaged" // bytes that repair cut out of a segment, kept for a human
 	tempSuffix     = ".tmp"
 	cleanedSuffix  = ".log.cleaned" // a segment that compaction is writing
 	swapSuffix     = ".log.swap"    // one that is to replace others, whatever happens

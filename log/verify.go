@@ -60,23 +60,34 @@ var ErrNoLog = errors.New("no data directory and no partition directory")
 // Verify checks a data directory, or one partition directory, byte by byte. It writes nothing. An error means that it could not be
 // checked: ErrInUse while a broker runs, os.ErrPermission, ErrNoLog, or another error of the disk.
 func Verify(fs vfs.FS, dir string) (*Report, error) {
-	entries, err := fs.ReadDir(dir)
+	v, partitions, unlock, err := lockForVerify(fs, dir)
 	if err != nil {
 		return nil, err
+	}
+	defer unlock()
+	return v.report, v.run(partitions)
+}
+
+// lockForVerify finds the data directory and the partitions in it that are meant, and keeps brokers out.
+func lockForVerify(fs vfs.FS, dir string) (v *verifier, partitions []string, unlock func(), err error) {
+	entries, err := fs.ReadDir(dir)
+	if err != nil {
+		return nil, nil, nil, err
 	}
 	data, partitions := dir, partitionDirs(entries)
 	if isPartition(dir, entries) {
 		data, partitions = filepath.Dir(dir), []string{filepath.Base(dir)}
 	} else if len(partitions) == 0 && !has(entries, lockFile) {
-		return nil, fmt.Errorf("%s: %w", dir, ErrNoLog)
+		return nil, nil, nil, fmt.Errorf("%s: %w", dir, ErrNoLog)
 	}
-	unlock, err := lockUnused(fs, data)
-	if err != nil {
-		return nil, err
+	if unlock, err = lockUnused(fs, data); err != nil {
+		return nil, nil, nil, err
 	}
-	defer unlock()
-	v := verifier{fs: fs, data: data, report: &Report{Directory: dir}}
-	return v.report, v.run(partitions)
+	return newVerifier(fs, dir, data), partitions, unlock, nil
+}
+
+func newVerifier(fs vfs.FS, dir, data string) *verifier {
+	return &verifier{fs: fs, data: data, report: &Report{Directory: dir}}
 }
 
 func partitionDirs(entries []iofs.DirEntry) []string {
@@ -125,6 +136,7 @@ type verifier struct {
 	data   string
 	slots  map[slotKey]slot
 	report *Report
+	parts  []*partVerifier
 }
 
 func (v *verifier) run(partitions []string) error {
@@ -136,7 +148,8 @@ func (v *verifier) run(partitions []string) error {
 		return err
 	}
 	for _, name := range partitions {
-		p := partVerifier{v: v, dir: filepath.Join(v.data, name)}
+		p := &partVerifier{v: v, dir: filepath.Join(v.data, name)}
+		v.parts = append(v.parts, p)
 		if err := p.run(name); err != nil {
 			return err
 		}
@@ -176,6 +189,7 @@ type partVerifier struct {
 	known   bool
 	entries []iofs.DirEntry
 
+	losses    []loss // what repair would cut out
 	segs      []*segment
 	swapped   map[int64]bool // segments, by base, whose file still has the name of a swap
 	epochs    epochs
@@ -247,12 +261,14 @@ func (p *partVerifier) checkSegments() error {
 	if len(p.segs) == 0 {
 		if p.known && p.slot.durable > p.slot.start {
 			p.damage(p.dir, -1, p.slot.start, "no segments, and offsets up to %d were durable", p.slot.durable)
+			p.lose(loss{offset: p.slot.start, end: p.slot.durable, reason: "no segments"})
 		}
 		return nil
 	}
 	if first := p.segs[0]; first.base > p.out.Start {
 		if p.known && p.slot.durable > p.out.Start {
 			p.damage(p.name(first), -1, p.out.Start, "the log starts at offset %d, and the first segment begins at %d", p.out.Start, first.base)
+			p.lose(loss{offset: p.out.Start, end: first.base, reason: "no segment has them"})
 		}
 		p.out.Start = first.base
 	}
@@ -264,7 +280,9 @@ func (p *partVerifier) checkSegments() error {
 			next = p.segs[i+1].base
 		}
 		if s.base != p.out.End {
-			p.suspect(p.name(s), 0, "the segment begins at offset %d, the one before ends at %d", s.base, p.out.End)
+			if p.suspect(p.name(s), 0, "the segment begins at offset %d, the one before ends at %d", s.base, p.out.End) {
+				p.lose(loss{offset: p.out.End, end: s.base, reason: "no segment has them"})
+			}
 			p.out.End = s.base
 		}
 		if err := p.checkSegment(s, next); err != nil {
@@ -273,6 +291,7 @@ func (p *partVerifier) checkSegments() error {
 	}
 	if p.known && p.out.End < p.slot.durable {
 		p.damage(p.name(p.segs[len(p.segs)-1]), -1, p.out.End, "the log ends at offset %d, and was durable up to %d", p.out.End, p.slot.durable)
+		p.lose(loss{offset: p.out.End, end: p.slot.durable, reason: "no segment has them"})
 	}
 	return nil
 }
@@ -304,9 +323,13 @@ func (p *partVerifier) stepOver(s *segment, bad *badBatch, w *walker, next int64
 	}
 	d := &p.out.Findings[len(p.out.Findings)-1]
 	d.Bytes = posEnd - bad.pos
+	lost := loss{seg: s, pos: bad.pos, posEnd: posEnd, offset: p.out.End, end: end, reason: bad.reason}
 	if end == maxOffset {
+		lost.end = p.slot.durable // beyond it the next start cuts the log
+		p.lose(lost)
 		return false, nil
 	}
+	p.lose(lost)
 	d.End, p.out.End, w.pos, s.next = end, end, posEnd, end
 	return posEnd < w.end, nil
 }

@@ -146,6 +146,8 @@ func (p *partVerifier) checkFiles() error {
 			}
 		case strings.HasSuffix(e.Name(), tornSuffix):
 			p.note(name, -1, -1, "bytes that were cut off the log's end at a recovery, kept for whoever wants to look at them")
+		case strings.HasSuffix(e.Name(), damagedSuffix):
+			p.note(name, -1, -1, "bytes that a repair cut out, kept for whoever wants to look at them")
 		case strings.HasSuffix(e.Name(), deletedSuffix):
 			p.note(name, -1, -1, "of a deleted segment; it is removed at the latest when the partition is opened")
 		case strings.HasSuffix(e.Name(), tempSuffix):
