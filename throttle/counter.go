@@ -34,15 +34,16 @@ func (c *Counter) lockCrowd() *crowd {
 	}
 }
 
-// read is what a claimant may take of a counter now and, if that is nothing, when to look again.
-func (c *Counter) read(who claimant, now Instant) (balance int64, readyAt Instant) {
+// read is what a claimant may take of a counter now, apart from what is ahead of it, and, if that is nothing, when to look again.
+func (c *Counter) read(who claimant, ahead int64, now Instant) (balance int64, readyAt Instant) {
 	v := c.look(now)
-	if !who.shares() || v.balance() <= 0 || c.crowd.Load() == nil {
-		return v.balance(), v.readyAt(now)
+	if balance = v.balance() - ahead; !who.shares() || balance <= 0 || c.crowd.Load() == nil {
+		return balance, v.readyAt(now)
 	}
 	cr := c.lockCrowd()
 	defer cr.mu.Unlock()
-	return c.readLocked(cr, c.claimOf(cr, who, v, now), v, now)
+	share, readyAt := c.readLocked(cr, c.claimOf(cr, who, v, now), v, now)
+	return min(balance, share), readyAt
 }
 
 func (c *Counter) readLocked(cr *crowd, cl *claim, v view, now Instant) (balance int64, readyAt Instant) {

@@ -74,10 +74,11 @@ func (p *Path) Plan(ahead Cost, now Instant) (plan Plan, refusal Refusal, ok boo
 		if c == nil {
 			continue
 		}
-		balance, ready := c.read(p.who.at(i), now)
-		if i < 2 && ahead[i] > 0 { // of what all share; this partition's own share of it is untouched
-			balance = min(balance, c.look(now).balance()-ahead[i])
+		before := int64(0)
+		if i < 2 {
+			before = ahead[i]
 		}
+		balance, ready := c.read(p.who.at(i), before, now)
 		plan.left[i%2] = min(plan.left[i%2], balance)
 		if balance <= 0 && (ok || ready > refusal.ReadyAt) {
 			refusal, ok = p.refusal(i, ready), false
@@ -128,7 +129,7 @@ func (p *Path) Reserve(plan Plan, now Instant) (g Grant, refusal Refusal, ok boo
 		m, ok := c.take(p.who.at(i), plan.cost[i%2], plan.before[i%2], plan.More, now)
 		if !ok {
 			g.Refund(now)
-			_, ready := c.read(p.who.at(i), now)
+			_, ready := c.read(p.who.at(i), 0, now)
 			if ready > now {
 				c.deny(p.who.at(i), now)
 			}

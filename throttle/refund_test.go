@@ -194,6 +194,39 @@ func TestPlansOfOneFetchShareTheBroker(t *testing.T) {
 	}
 }
 
+// A share of the broker's allowance is each partition's own: what the fetch planned for others does not count against it.
+func TestSharesOfOneFetch(t *testing.T) {
+	th := New(func(Instant) {})
+	th.Configure(Settings{Broker: msgs(100), Mode: Precise}, 0)
+	topic := th.Topic("t")
+	reserve(t, topic, "other", 100, Cost{1, 1}, 0)
+	second := after(time.Second)
+	for i := range int32(10) { // all are refused, and share what comes next
+		path := topic.Path(i, "g", second-1)
+		if _, _, ok := path.Plan(Cost{}, second-1); ok {
+			t.Fatal("not refused")
+		}
+	}
+	var ahead Cost
+	for i := range int32(10) {
+		path := topic.Path(i, "g", second)
+		plan, refusal, ok := path.Plan(ahead, second)
+		if !ok {
+			t.Fatalf("partition %d is refused by %v", i, refusal.At)
+		}
+		for plan.Add(1, 1) {
+		}
+		if plan.Cost()[messages] != 10 {
+			t.Errorf("partition %d has %d, want a tenth", i, plan.Cost()[messages])
+		}
+		ahead = ahead.Plus(plan.Cost())
+	}
+	path := topic.Path(10, "g", second)
+	if _, refusal, ok := path.Plan(ahead, second); ok || refusal.ReadyAt > second {
+		t.Errorf("one more: %+v, %v; want a refusal until the plans are reserved", refusal, ok)
+	}
+}
+
 // A connection that turns out to belong to another group takes its use along.
 func TestUseMovesWithTheConnection(t *testing.T) {
 	th := New(func(Instant) {})

@@ -1,7 +1,6 @@
 package throttle
 
 import (
-	"fmt"
 	"time"
 )
 
@@ -189,39 +188,52 @@ func (c *client) look(last bool) {
 	}
 }
 
+// take plans all partitions and then reserves what was planned, as the broker does.
 func (c *client) take() (took bool, refused []Refusal) {
-	refused = make([]Refusal, len(c.partitions))
-	for n := range c.partitions {
-		if c.backlog != nil && c.backlog() == 0 {
+	n := len(c.partitions)
+	refused = make([]Refusal, n)
+	paths, plans := make([]Path, n), make([]Plan, n)
+	var ahead Cost
+	for i := range n {
+		i = (i + c.first) % n
+		if c.backlog == nil || c.backlog() > 0 {
+			paths[i] = c.topic.Path(c.partitions[i], c.group, c.w.now)
+			plans[i], refused[i] = c.plan(&paths[i], ahead)
+			ahead = ahead.Plus(plans[i].cost)
+		}
+	}
+	for i := range n {
+		i = (i + c.first) % n
+		if plans[i].cost == (Cost{}) {
 			continue
 		}
-		i := (n + c.first) % len(c.partitions)
-		path := c.topic.Path(c.partitions[i], c.group, c.w.now)
-		plan, r, ok := path.Plan(Cost{}, c.w.now)
-		if refused[i] = r; !ok {
-			continue
-		}
-		there := int64(c.most)
-		if c.backlog != nil {
-			there = min(there, c.backlog())
-		}
-		for n := int64(0); n < there && plan.Add(c.records, c.size); n++ {
-		}
-		plan.More = plan.More || c.backlog == nil || c.backlog() > there
-		if plan.cost == (Cost{}) {
-			continue
-		}
-		grant, r, ok := path.Reserve(plan, c.w.now)
+		grant, r, ok := paths[i].Reserve(plans[i], c.w.now)
 		if !ok {
-			panic(fmt.Sprintf("nobody else was there, but %v refused what was planned", r.At))
+			refused[i] = r
+			continue
 		}
 		took = true
-		if c.sent != nil && !c.sent(c.partitions[i], plan.cost[bytes]/c.size, &grant) {
-			continue
+		if batches := plans[i].cost[bytes] / c.size; c.sent == nil || c.sent(c.partitions[i], batches, &grant) {
+			c.got = append(c.got, delivery{c.w.now, Cost{batches * c.records, plans[i].cost[bytes]}})
 		}
-		c.got = append(c.got, delivery{c.w.now, Cost{plan.cost[bytes] / c.size * c.records, plan.cost[bytes]}})
 	}
 	return took, refused
+}
+
+// plan plans one partition.
+func (c *client) plan(path *Path, ahead Cost) (Plan, Refusal) {
+	plan, r, ok := path.Plan(ahead, c.w.now)
+	if !ok {
+		return Plan{}, r
+	}
+	there := int64(c.most)
+	if c.backlog != nil {
+		there = min(there, c.backlog())
+	}
+	for n := int64(0); n < there && plan.Add(c.records, c.size); n++ {
+	}
+	plan.More = plan.More || c.backlog == nil || c.backlog() > there
+	return plan, r
 }
 
 func (c *client) answer() {
