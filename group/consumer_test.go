@@ -165,7 +165,7 @@ func (c *consumer) assignAll() (out []kmsg.SyncGroupRequestGroupAssignment) {
 			}
 		}
 		if c.l.restless && c.l.rand.IntN(8) == 0 {
-			c.l.careless[c.group] = c.generation
+			c.l.careless[ledGeneration{c.group, c.generation}] = true
 			continue
 		}
 		a := kmsg.NewSyncGroupRequestGroupAssignment()
