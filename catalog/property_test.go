@@ -105,6 +105,7 @@ func (l *life) step(ev any) any {
 func (l *life) checkReplays() {
 	for what, log := range map[string][]machine.Record{
 		"whole": l.log, "compacted": compacted(l.log, true), "compacted without tombstones": compacted(l.log, false),
+		"compacted in part": partly(l.log, true), "compacted in part without tombstones": partly(l.log, false),
 	} {
 		m := newTestMachine()
 		for _, r := range log {
@@ -135,6 +136,12 @@ func compacted(log []machine.Record, tombstones bool) (out []machine.Record) {
 		}
 	}
 	return out
+}
+
+// partly compacts the front of a log, as the cleaner leaves it.
+func partly(log []machine.Record, tombstones bool) []machine.Record {
+	n := 2 * len(log) / 3
+	return slices.Concat(compacted(log[:n], tombstones), log[n:])
 }
 
 func (l *life) checkRules() {

@@ -182,7 +182,9 @@ func (l *modernLife) check() {
 
 // checkRecorded compares the machine with what a restart would find.
 func (l *modernLife) checkRecorded() {
-	for what, log := range map[string][]machine.Record{"whole": l.log, "compacted": compacted(l.log, false)} {
+	for what, log := range map[string][]machine.Record{
+		"whole": l.log, "compacted": compacted(l.log, false), "compacted in part": partly(l.log, true), "compacted in part without tombstones": partly(l.log, false),
+	} {
 		m := l.asRecorded(log)
 		if live, replayed := hardState(l.m), hardState(m); !reflect.DeepEqual(live, replayed) {
 			l.t.Fatalf("replay of the log, %s:\n%+v\nlive:\n%+v", what, replayed, live)
