@@ -137,6 +137,8 @@ func (m *compactModel) live(steps int) {
 			m.produce()
 		case n < 17:
 			m.clean()
+		case n < 18 && m.cfg.Delete:
+			m.retain()
 		case n < 18:
 			m.advance()
 		default:

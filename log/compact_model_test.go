@@ -60,6 +60,9 @@ func newCompactModel(t testing.TB, seed uint64) *compactModel {
 	c := tiny()
 	c.Compact, c.DeleteRetention = true, 1000*time.Millisecond
 	c.SegmentBytes, c.IndexInterval = 500+rng.Int64N(1500), 1+rng.Int64N(400)
+	if seed%2 == 0 {
+		c.Delete, c.RetentionMs, c.RetentionBytes = true, 3000*rng.Int64N(2)-1, 2000+rng.Int64N(3000)
+	}
 	m := &compactModel{t: t, rng: rng, disk: vfs.NewMem(), cfg: c, now: 1 << 20, cleaned: map[int64]int64{}, seq: map[int64]int32{}, last: map[int64]kproto.Batch{}, lastAt: map[int64]int64{}}
 	m.open()
 	return m
@@ -129,6 +132,13 @@ func (m *compactModel) advance() {
 	start, err := m.log.AdvanceStart(context.Background(), to)
 	must(m.t, err)
 	m.start = start
+	m.note()
+}
+
+// retain deletes what the settings no longer keep.
+func (m *compactModel) retain() {
+	m.dir.Retain(context.Background(), time.UnixMilli(m.now))
+	m.start = mustOffsets(m.t, m.log).Start
 	m.note()
 }
 
@@ -296,6 +306,8 @@ func TestCompactionModel(t *testing.T) {
 				case n < 19:
 					m.restart()
 					must(t, m.check())
+				case seed%2 == 0:
+					m.retain()
 				default:
 					m.advance()
 				}

@@ -57,6 +57,12 @@ func newRotten(t testing.TB, clean bool) *rotten {
 	for n := range int32(2) {
 		r.want = append(r.want, contentOf(t, d, n))
 	}
+	r.stop(t, d, clean)
+	return r
+}
+
+// stop ends the last run, cleanly or not.
+func (r *rotten) stop(t testing.TB, d *Dir, clean bool) {
 	if clean {
 		must(t, d.Close(context.Background()))
 	} else {
@@ -66,7 +72,6 @@ func newRotten(t testing.TB, clean bool) *rotten {
 	}
 	r.disk = r.disk.Crash(vfs.KeepNothing)
 	list(t, r.disk, "data", r.files)
-	return r
 }
 
 func contentOf(t testing.TB, d *Dir, n int32) partContent {
@@ -212,32 +217,37 @@ func (p *partContent) same(l *Log, o Offsets) error {
 
 // TestBitRot flips bits, cuts files short, and deletes them. SLUICE_ROT_STRIDE=1 flips every bit.
 func TestBitRot(t *testing.T) {
+	for _, clean := range []bool{true, false} {
+		r := newRotten(t, clean)
+		cases := r.spoil(t, func(name string, _ int64, err error) bool { return undetectable(name, err) })
+		t.Logf("clean %v: %d cases in %d files", clean, cases, len(r.files))
+	}
+}
+
+// spoil tries all rot there may be. unseen tells what nobody can see; bit is -1 when a file was cut or deleted.
+func (r *rotten) spoil(t *testing.T, unseen func(name string, bit int64, err error) bool) (cases int) {
 	stride := int64(crashtest.Env("SLUICE_ROT_STRIDE", 61))
 	if testing.Short() {
 		stride = 797
 	}
-	for _, clean := range []bool{true, false} {
-		r := newRotten(t, clean)
-		cases := 0
-		for name, size := range r.files {
-			try := func(what string, spoil func(disk *vfs.Mem)) {
-				disk := r.disk.Crash(vfs.KeepNothing)
-				spoil(disk)
-				cases++
-				if err := r.check(disk.Crash(vfs.KeepEverything)); err != nil && !undetectable(name, err) {
-					t.Errorf("clean %v: %s of %s: %v", clean, what, name, err)
-				}
+	for name, size := range r.files {
+		try := func(what string, bit int64, spoil func(disk *vfs.Mem)) {
+			disk := r.disk.Crash(vfs.KeepNothing)
+			spoil(disk)
+			cases++
+			if err := r.check(disk.Crash(vfs.KeepEverything)); err != nil && !unseen(name, bit, err) {
+				t.Errorf("%s of %s: %v", what, name, err)
 			}
-			for bit := int64(len(name)) % stride; bit < 8*size; bit += stride {
-				try(fmt.Sprintf("bit %d", bit), func(disk *vfs.Mem) { flipBit(t, disk, name, bit) })
-			}
-			for cut := int64(0); cut < size; cut += 1 + stride/4 {
-				try(fmt.Sprintf("all from byte %d", cut), func(disk *vfs.Mem) { truncate(t, disk, name, cut) })
-			}
-			try("everything", func(disk *vfs.Mem) { must(t, disk.Remove(name)) })
 		}
-		t.Logf("clean %v: %d cases in %d files", clean, cases, len(r.files))
+		for bit := int64(len(name)) % stride; bit < 8*size; bit += stride {
+			try(fmt.Sprintf("bit %d", bit), bit, func(disk *vfs.Mem) { flipBit(t, disk, name, bit) })
+		}
+		for cut := int64(0); cut < size; cut += 1 + stride/4 {
+			try(fmt.Sprintf("all from byte %d", cut), -1, func(disk *vfs.Mem) { truncate(t, disk, name, cut) })
+		}
+		try("everything", -1, func(disk *vfs.Mem) { must(t, disk.Remove(name)) })
 	}
+	return cases
 }
 
 var (
