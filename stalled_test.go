@@ -137,7 +137,7 @@ func connections(t *testing.T, b *Broker, query string) []connection {
 func TestStalledMember(t *testing.T) {
 	b, logs := startWatched(t, map[string]string{})
 	produceValues(t, b, 0, 20)
-	healthy := join(t, b.Addr(), "well", kgo.RebalanceTimeout(time.Second))
+	healthy := join(t, b.Addr(), "well", kgo.RebalanceTimeout(20*time.Second))
 	defer healthy.close()
 	idle, err := kgo.NewClient(kgo.SeedBrokers(b.Addr()), kgo.ConsumerGroup("g"), kgo.ConsumeTopics("t"), kgo.Balancers(kgo.RangeBalancer()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.HeartbeatInterval(50*time.Millisecond), kgo.RebalanceTimeout(time.Second),

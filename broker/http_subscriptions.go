@@ -2,6 +2,7 @@ package broker
 
 import (
 	"cmp"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -43,10 +44,8 @@ func (b *Broker) serveConnections(w http.ResponseWriter, q *http.Request) {
 
 func (r *resolver) show(group, topic, clientID string, now stamp) (list []connectionJSON, omitted int) {
 	list = []connectionJSON{}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	shown := 0
-	for c := range r.conns {
+	for _, c := range r.connections() {
 		x := c.show(group, topic, now)
 		if clientID != "" && x.ClientID != clientID || len(x.Reads) == 0 && (topic != "" || group != "" && !slices.Contains(x.Members, group)) {
 			continue
@@ -58,8 +57,14 @@ func (r *resolver) show(group, topic, clientID string, now stamp) (list []connec
 		shown += len(x.Reads)
 		list = append(list, x)
 	}
-	slices.SortFunc(list, func(a, b connectionJSON) int { return cmp.Compare(a.ID, b.ID) })
 	return list, omitted
+}
+
+// connections are those that are open, in order of their id.
+func (r *resolver) connections() []*connState {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(r.conns), func(a, b *connState) int { return cmp.Compare(a.id, b.id) })
 }
 
 func (c *connState) show(group, topic string, now stamp) connectionJSON {

@@ -3,6 +3,7 @@ package broker
 import (
 	"fmt"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -221,4 +222,57 @@ func sum(list []int) (n int) {
 		n += x
 	}
 	return n
+}
+
+// What /v1/connections shows: the connections in order, of them what was asked for, and not more than its bound.
+func TestShowConnections(t *testing.T) {
+	s := newScene(t)
+	s.joins("g", kgo1)
+	a, b, idle := s.connects(kgo1), s.connects(kgo2.with("", func(p *person) { p.client = "other" })), s.connects(kgo2)
+	idle.carry("g")
+	s.fetches(a, 7)
+	s.fetchesOf(a, 1, 8)
+	s.fetches(b, 9)
+	s.now = s.now.Add(3 * time.Second)
+	for _, x := range []struct {
+		group, topic, client string
+		want                 string
+	}{
+		{want: "1: a-0 g identity 7 a-1 client:User:ANONYMOUS/kgo fallback 8; 2: a-0 client:User:ANONYMOUS/other fallback 9; 3 of [g]:;"},
+		{group: "g", want: "1: a-0 g identity 7; 3 of [g]:;"},
+		{topic: "a", client: "other", want: "2: a-0 client:User:ANONYMOUS/other fallback 9;"},
+		{topic: "b"},
+		{group: "h"},
+	} {
+		list, omitted := s.r.show(x.group, x.topic, x.client, stampOf(s.now))
+		var got []string
+		for _, c := range list {
+			text := fmt.Sprint(c.ID)
+			if len(c.Members) > 0 {
+				text += fmt.Sprint(" of ", c.Members)
+			}
+			text += ":"
+			for _, r := range c.Reads {
+				name := r.StandIn
+				if r.Group != nil {
+					name = *r.Group
+				}
+				text += fmt.Sprintf(" %s-%d %s %s %d", r.Topic, r.Partition, name, r.Method, r.Position)
+				if r.Idle != 3 {
+					t.Errorf("idle for %v s", r.Idle)
+				}
+			}
+			got = append(got, text+";")
+		}
+		if text := strings.Join(got, " "); text != x.want || omitted != 0 {
+			t.Errorf("%+v: %d omitted, %s", x, omitted, text)
+		}
+	}
+	for i := range int32(maxShownSubscriptions) {
+		s.fetchesOf(b, i+10, 0)
+	}
+	list, omitted := s.r.show("", "", "", stampOf(s.now))
+	if n := len(list[0].Reads) + len(list[1].Reads); len(list) != 3 || n != maxShownSubscriptions || omitted != 3 {
+		t.Errorf("%d connections with %d partitions, %d omitted", len(list), n, omitted)
+	}
 }
