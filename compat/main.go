@@ -51,6 +51,7 @@ func runners() []runner {
 		{folder: "kafka-go", run: library(kafkago.New)},
 		{folder: "realinput", needs: []need{needKcat}, run: tool("realinput")},
 		{folder: "kill9", run: tool("kill9")},
+		{folder: "throttle", needs: []need{needKcat, needPython}, beside: true, run: tool("throttle")},
 		groups("franz-go"),
 		groups("franz-go-consumer"),
 		groups("sarama"),

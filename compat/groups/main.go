@@ -10,20 +10,14 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
-	franzgo "sluice/compat/franz-go"
 	"sluice/compat/harness"
-	kafkago "sluice/compat/kafka-go"
-	"sluice/compat/member"
-	"sluice/compat/sarama"
+	"sluice/compat/members"
 )
 
 // fullRounds is how many members are killed, one after the other, in the full run.
@@ -38,7 +32,7 @@ var brokerFlags = []string{
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == "member" {
-		if err := runMember(os.Args[2:]); err != nil {
+		if err := members.Run(os.Args[2:]); err != nil {
 			fmt.Fprintln(os.Stderr, "member:", err)
 			os.Exit(1)
 		}
@@ -52,7 +46,7 @@ func main() {
 	if *short {
 		rounds = 1
 	}
-	c, err := clientNamed(flag.Arg(0))
+	c, err := members.Named(flag.Arg(0))
 	switch {
 	case err != nil:
 	case *address != "":
@@ -69,7 +63,7 @@ func main() {
 var errFailed = errors.New("a step failed")
 
 // run is live with a broker of its own.
-func run(binary string, c client, rounds int) error {
+func run(binary string, c members.Client, rounds int) error {
 	dir, err := os.MkdirTemp("", "sluice-groups-")
 	if err != nil {
 		return err
@@ -88,7 +82,7 @@ func run(binary string, c client, rounds int) error {
 }
 
 // live runs the scenario and prints the results.
-func live(c client, address string, rounds int) error {
+func live(c members.Client, address string, rounds int) error {
 	s, err := newScenario(c, address, rounds)
 	if err != nil {
 		return err
@@ -98,33 +92,14 @@ func live(c client, address string, rounds int) error {
 		result := harness.Pass
 		if err != nil {
 			result, failed = harness.Fail, true
-			fmt.Fprintf(os.Stderr, "groups: %s: %s: %v\n", c.name, step, err)
+			fmt.Fprintf(os.Stderr, "groups: %s: %s: %v\n", c.Name, step, err)
 		}
 		fmt.Printf("%s,%s\n", step, result)
 	})
 	s.close()
 	if failed {
-		fmt.Fprintf(os.Stderr, "groups: %s: the steps took %s seconds\n%s", c.name, strings.Join(s.took, ", "), s.errors.String())
+		fmt.Fprintf(os.Stderr, "groups: %s: the steps took %s seconds\n%s", c.Name, strings.Join(s.took, ", "), s.errors.String())
 		return errFailed
 	}
 	return nil
-}
-
-// libraries are the members that this program can be.
-var libraries = map[string]member.Library{
-	"franz-go": franzgo.Member,
-	"kafka-go": kafkago.Member,
-	"sarama":   sarama.Member,
-}
-
-// runMember is a member until SIGTERM.
-func runMember(args []string) error {
-	if len(args) != 5 || libraries[args[0]] == nil {
-		return fmt.Errorf("bad arguments %q", args)
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
-	return libraries[args[0]](ctx, &member.Job{
-		Address: args[1], Group: args[2], Topic: args[3], Consumer: args[4] == consumerProtocol, Out: os.Stdout,
-	})
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"sluice/compat/members"
 )
 
 const (
@@ -28,7 +30,7 @@ const (
 // scenario is one life of a group: members come, one is killed, all go, and one comes after them, while records are
 // written.
 type scenario struct {
-	client  client
+	client  members.Client
 	address string
 	rounds  int // members that come and are killed
 	known   *ledger
@@ -41,7 +43,7 @@ type scenario struct {
 	stopWriting func() error
 }
 
-func newScenario(c client, address string, rounds int) (*scenario, error) {
+func newScenario(c members.Client, address string, rounds int) (*scenario, error) {
 	writer, err := kgo.NewClient(
 		kgo.SeedBrokers(address), kgo.DefaultProduceTopic(topic), kgo.RecordPartitioner(kgo.ManualPartitioner()),
 	)
@@ -120,7 +122,7 @@ func (s *scenario) third(ctx context.Context) error {
 func (s *scenario) killed(ctx context.Context) error {
 	victim := "B"
 	for round := range s.rounds {
-		if s.client.careless {
+		if s.client.Careless {
 			if err := s.settle(ctx); err != nil {
 				return err
 			}
@@ -194,7 +196,7 @@ func (s *scenario) writeUntil(ctx context.Context) error {
 }
 
 func (s *scenario) join(name string) error {
-	p, err := startMember(name, s.client.argv(s.address), s.known)
+	p, err := startMember(name, s.client.Argv(s.address, group, topic), s.known)
 	if err == nil {
 		s.members[name] = p
 	}
@@ -222,7 +224,7 @@ func (s *scenario) bury(p *process) {
 	if said == "" {
 		return
 	}
-	fmt.Fprintf(&s.errors, "--- %s of %s said:\n%s\n", p.name, s.client.name, said[max(0, len(said)-tail):])
+	fmt.Fprintf(&s.errors, "--- %s of %s said:\n%s\n", p.name, s.client.Name, said[max(0, len(said)-tail):])
 }
 
 // wantOwners waits until the members, and nobody else, read all partitions.
