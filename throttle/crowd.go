@@ -17,14 +17,14 @@ type crowd struct {
 	mu      sync.Mutex
 	gone    bool // replaced; look for the counter's crowd again
 	claims  map[claimant]*claim
-	active  queue[*claim] // all claims, the least served first
-	waiting queue[*claim] // those with watches that wait
-	present queue[*claim] // and those whose watches were fired in this window and have not looked yet
-	swept   Instant       // the window in which claims were last dropped
-	most    int64         // the highest service of a claim
-	largest int64         // the largest take
-	typical int64         // running mean of takes
-	woken   int           // watches that were fired and whose requests have not looked yet
+	active  ranking // all claims, the least served first
+	waiting ranking // those with watches that wait
+	present ranking // and those whose watches were fired in this window and have not looked yet
+	swept   Instant // the window in which claims were last dropped
+	most    int64   // the highest service of a claim
+	largest int64   // the largest take
+	typical int64   // running mean of takes
+	woken   int     // watches that were fired and whose requests have not looked yet
 	timer   timer
 }
 
@@ -65,7 +65,7 @@ type claim struct {
 
 func newCrowd(c *Counter) *crowd {
 	cr := &crowd{claims: map[claimant]*claim{}, typical: 1}
-	for i, q := range []*queue[*claim]{&cr.active, &cr.waiting, &cr.present} {
+	for i, q := range cr.rankings() {
 		q.less = func(a, b *claim) bool { return a.service < b.service }
 		q.place = func(c *claim) *int32 { return &c.places[i] }
 	}
@@ -86,15 +86,15 @@ func (cr *crowd) join(who claimant, now Instant) *claim {
 			cl.service = cr.active.items[0].service
 		}
 		cr.claims[who] = cl
-		cr.active.put(cl)
+		cr.active.add(cl)
 	}
 	return cl
 }
 
 func (cr *crowd) leave(cl *claim) {
 	if cl.first == nil {
-		cr.active.remove(cl)
-		cr.present.remove(cl)
+		cr.active.drop(cl)
+		cr.present.drop(cl)
 		delete(cr.claims, cl.who)
 	}
 }
@@ -114,61 +114,91 @@ func (cr *crowd) sweep(v view, now Instant) {
 
 // serve books n units for a claim; a negative n takes them back.
 func (cr *crowd) serve(cl *claim, n int64) {
-	cl.service += n
+	cr.raise(cl, n)
 	cr.most = max(cr.most, cl.service)
 	cr.largest = max(cr.largest, n)
 	if n > 0 {
 		cr.typical = max(1, (7*cr.typical+n)/8)
 	}
-	cr.moved(cl)
 }
 
-// moved puts a claim to where it belongs after its service changed.
-func (cr *crowd) moved(cl *claim) {
-	for _, q := range [...]*queue[*claim]{&cr.active, &cr.waiting, &cr.present} {
-		if q.has(cl) {
-			q.put(cl)
+// ranking is claims by their service, and the sum of it.
+type ranking struct {
+	queue[*claim]
+	total int64
+}
+
+func (cr *crowd) rankings() [3]*ranking { return [...]*ranking{&cr.active, &cr.waiting, &cr.present} }
+
+func (r *ranking) add(cl *claim) {
+	if !r.has(cl) {
+		r.total += cl.service
+		r.put(cl)
+	}
+}
+
+func (r *ranking) drop(cl *claim) {
+	if r.has(cl) {
+		r.total -= cl.service
+		r.remove(cl)
+	}
+}
+
+// raise adds to a claim's service.
+func (cr *crowd) raise(cl *claim, n int64) {
+	cl.service += n
+	for _, r := range cr.rankings() {
+		if r.has(cl) {
+			r.total += n
+			r.put(cl)
 		}
 	}
 }
 
 // share is how many units a claim may take of a counter's balance, and when to look again if there are none. Those who are not there
-// count only in a young window. Of those who are the least served may always take something, so that nothing is left lying: whoever
-// waits while there is a balance will be invited when those who were invited have looked.
+// count only in a young window.
+//
+// The balance would bring all to the same level of service if everybody took what he lacks of it, so that is what a claim may take. But those who
+// are above that level already do not take part; so it may not get further ahead of the least served than by an equal part of a window, either. The
+// least served may always take something, so nothing is left lying: whoever waits while there is a balance will be invited when those who were
+// invited have looked.
 func (cr *crowd) share(cl *claim, v view, now Instant, f fairness) (units int64, readyAt Instant) {
-	least, readyAt := cr.rival, v.begins()+f.hold(v.span.pace.period)
+	rivals, readyAt := &cr.active, v.begins()+f.hold(v.span.pace.period)
 	if now >= readyAt {
-		least, readyAt = cr.presentRival, v.ends()
+		rivals, readyAt = &cr.present, v.ends()
+		cr.forgetAbsent(v)
 	}
-	other := least(cl, v)
-	if other == nil {
+	other, ok := rivals.firstBut(cl)
+	if !ok {
 		return v.balance(), readyAt
 	}
 	units = v.span.pace.units
 	floor := cr.most - memory*max(units, cr.largest)
 	if cl.service < floor {
-		cl.service = floor
-		cr.moved(cl)
+		cr.raise(cl, floor-cl.service)
 	}
-	share := max(1, units/int64(len(cr.active.items)))
-	return min(v.balance(), max(other.service, floor)+share-cl.service), readyAt
+	ahead := max(other.service, floor) + max(1, units/int64(len(cr.active.items)))
+	return min(v.balance(), min(ahead, rivals.level(cl, v.balance()))-cl.service), readyAt
 }
 
-// rival is the least served other claim, nil without one.
-func (cr *crowd) rival(cl *claim, _ view) *claim {
-	other, _ := cr.active.firstBut(cl)
-	return other
+// level is the service that all would have if the balance made them even.
+func (r *ranking) level(cl *claim, balance int64) int64 {
+	n, total := int64(len(r.items)), r.total+balance
+	if !r.has(cl) {
+		n, total = n+1, total+cl.service
+	}
+	return (total + n - 1) / n
 }
 
-// presentRival is the least served other claim of somebody who is there. Who did not follow an invitation of an earlier window is
-// not.
-func (cr *crowd) presentRival(cl *claim, v view) *claim {
-	for {
-		other, ok := cr.present.firstBut(cl)
-		if !ok || other.first != nil || other.invitedAt >= v.begins() {
-			return other
+// forgetAbsent drops those from the ones present who did not follow an invitation of an earlier window, as far as they are the least
+// served.
+func (cr *crowd) forgetAbsent(v view) {
+	for len(cr.present.items) > 0 {
+		cl := cr.present.items[0]
+		if cl.first != nil || cl.invitedAt >= v.begins() {
+			return
 		}
-		cr.present.remove(other)
+		cr.present.drop(cl)
 	}
 }
 

@@ -23,6 +23,21 @@ func TestSlowPollerGetsHalf(t *testing.T) {
 	}
 }
 
+// Two that are always there get half of each window, and not each the whole of every other.
+func TestEveryWindowIsShared(t *testing.T) {
+	w := newWorld(Settings{Topic: msgs(147), Mode: Precise})
+	topic := w.th.Topic("t")
+	a := w.client(client{topic: topic, group: "a", records: 12, gap: 10 * time.Millisecond})
+	b := w.client(client{topic: topic, group: "b", records: 12, gap: 35 * time.Millisecond})
+	w.run(60 * time.Second)
+	got, other := a.windows(60, time.Second), b.windows(60, time.Second)
+	for k := 3; k < 60; k++ {
+		if !within(got[k], other[k], 36) {
+			t.Errorf("in window %d they got %d and %d", k, got[k], other[k])
+		}
+	}
+}
+
 // Fewer units in a window than those who want them.
 func TestFiveGroupsShareOneMessageASecond(t *testing.T) {
 	w := newWorld(Settings{Topic: Policy{Messages: PerPeriod(1)}, Mode: Precise})

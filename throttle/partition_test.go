@@ -121,8 +121,8 @@ func TestCrowdStaysInOrder(t *testing.T) {
 		case 0:
 			w := &Watch{counter: c, claim: cl, waiter: new(bell), state: waiting}
 			cl.append(w)
-			cr.waiting.put(cl)
-			cr.present.put(cl)
+			cr.waiting.add(cl)
+			cr.present.add(cl)
 			all = append(all, w)
 		case 1:
 			cr.serve(cl, r.Int64N(30))
@@ -141,11 +141,15 @@ func TestCrowdStaysInOrder(t *testing.T) {
 				cr.fire(cr.waiting.items[0].first, now)
 			}
 		}
-		for name, q := range map[string]queue[*claim]{"active": cr.active, "waiting": cr.waiting, "present": cr.present} {
+		for name, q := range map[string]ranking{"active": cr.active, "waiting": cr.waiting, "present": cr.present} {
+			total := int64(0)
 			for i, x := range q.items {
-				if i > 0 && q.items[(i-1)/2].service > x.service || int(*q.place(x)) != i {
+				if total += x.service; i > 0 && q.items[(i-1)/2].service > x.service || int(*q.place(x)) != i {
 					t.Fatalf("step %d: %s is out of order at %d", step, name, i)
 				}
+			}
+			if total != q.total {
+				t.Fatalf("step %d: %s has a total of %d, want %d", step, name, q.total, total)
 			}
 		}
 		for _, cl := range cr.waiting.items {

@@ -140,7 +140,7 @@ func (p *Path) Reserve(plan Plan, now Instant) (g Grant, refusal Refusal, ok boo
 	return g, refusal, true
 }
 
-// Refund gives all of a grant back: its batches were not dispatched. A grant is refunded at most once.
+// Refund gives all of a grant back: its batches were not dispatched. The grant is nothing afterwards.
 func (g *Grant) Refund(now Instant) {
 	for i, c := range g.counters {
 		if c != nil {

@@ -49,8 +49,8 @@ func (w *Watch) On(r Refusal, to Waiter, now Instant) bool {
 	if w.state == idle {
 		*w = Watch{counter: c, claim: cl, waiter: to, since: now, state: waiting}
 		cl.append(w)
-		cr.waiting.put(cl)
-		cr.present.put(cl)
+		cr.waiting.add(cl)
+		cr.present.add(cl)
 	}
 	c.home.timers.putSooner(&cr.timer, at)
 	if c.home.version.Load() != r.version { // after put: whoever changes limits now finds the watch
@@ -98,9 +98,9 @@ func (cr *crowd) drop(w *Watch) {
 // settle takes a claim out of the queues that it no longer belongs to.
 func (cr *crowd) settle(cl *claim) {
 	if cl.first == nil {
-		cr.waiting.remove(cl)
+		cr.waiting.drop(cl)
 		if cl.invited == 0 {
-			cr.present.remove(cl)
+			cr.present.drop(cl)
 		}
 	}
 }

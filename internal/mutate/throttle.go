@@ -27,7 +27,12 @@ var throttling = []mutant{
 	{
 		name: "first come, first served",
 		file: "throttle/crowd.go", pkg: inThrottle, tests: "TestSlowPoller",
-		old: "max(other.service, floor)+share-cl.service), readyAt", new: "v.balance()+share), readyAt",
+		old: "min(ahead, rivals.level(cl, v.balance()))-cl.service), readyAt", new: "ahead+v.balance()), readyAt",
+	},
+	{
+		name: "whoever is behind may take a whole window",
+		file: "throttle/crowd.go", pkg: inThrottle, tests: "TestEveryWindowIsShared",
+		old: "min(ahead, rivals.level(cl, v.balance()))-cl.service", new: "ahead-cl.service",
 	},
 	{
 		name: "a limit changes between the refusal and the wait",
