@@ -16,7 +16,7 @@ import (
 type dispatchMetrics struct {
 	b *Broker
 
-	wait, byGroup, held, holding, throttled, omitted, limit, left, owed *prometheus.Desc
+	wait, byGroup, held, holding, throttled, omitted, charged, refunded, limit, left, owed *prometheus.Desc
 }
 
 func newDispatchMetrics(b *Broker) *dispatchMetrics {
@@ -31,15 +31,19 @@ func newDispatchMetrics(b *Broker) *dispatchMetrics {
 		throttled: prometheus.NewDesc("sluice_dispatch_throttled_total",
 			"How often a fetch began to wait for allowance, by level and unit.", []string{"level", "unit"}, nil),
 		omitted: prometheus.NewDesc("sluice_dispatch_group_wait_omitted", "Pairs of topic and group whose waits are not shown; group.lag.metrics.max.partitions has more shown.", nil, nil),
-		limit:   prometheus.NewDesc("sluice_dispatch_broker_limit", "The broker's own limit in a period, if there is one.", []string{"unit"}, nil),
-		left:    prometheus.NewDesc("sluice_dispatch_broker_left", "What is left of the broker's limit in this period.", []string{"unit"}, nil),
-		owed:    prometheus.NewDesc("sluice_dispatch_broker_debt", "What later periods owe for this one under the broker's limit.", []string{"unit"}, nil),
+		charged: prometheus.NewDesc("sluice_dispatch_charged_total",
+			"What left for consumers under limits, in messages as the mode counts them and in bytes.", []string{"unit"}, nil),
+		refunded: prometheus.NewDesc("sluice_dispatch_refunded_total",
+			"What was reserved under limits and given back, since nothing of the answer could be sent.", []string{"unit"}, nil),
+		limit: prometheus.NewDesc("sluice_dispatch_broker_limit", "The broker's own limit in a period, if there is one.", []string{"unit"}, nil),
+		left:  prometheus.NewDesc("sluice_dispatch_broker_left", "What is left of the broker's limit in this period.", []string{"unit"}, nil),
+		owed:  prometheus.NewDesc("sluice_dispatch_broker_debt", "What later periods owe for this one under the broker's limit.", []string{"unit"}, nil),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (m *dispatchMetrics) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{m.wait, m.byGroup, m.held, m.holding, m.throttled, m.omitted, m.limit, m.left, m.owed} {
+	for _, d := range []*prometheus.Desc{m.wait, m.byGroup, m.held, m.holding, m.throttled, m.omitted, m.charged, m.refunded, m.limit, m.left, m.owed} {
 		out <- d
 	}
 }
@@ -65,6 +69,11 @@ func (m *dispatchMetrics) Collect(out chan<- prometheus.Metric) {
 		}
 	}
 	count(m.held, float64(held))
+	for u := range d.charged {
+		unit := throttle.Unit(u).String()
+		count(m.charged, float64(d.charged[u].Load()), unit)
+		count(m.refunded, float64(d.refunded[u].Load()), unit)
+	}
 	out <- prometheus.MustNewConstMetric(m.holding, prometheus.GaugeValue, float64(d.holding.Load()))
 	shown := 0
 	for _, w := range list[:min(len(list), m.b.config().Groups.LagMetricsPartitions)] {

@@ -206,7 +206,7 @@ func (a *fetchAnswer) writePart(p *fetchPart) {
 // failPart writes KAFKA_STORAGE_ERROR in the place of data that could not be read.
 func (a *fetchAnswer) failPart(p *fetchPart) {
 	p.rng.Release()
-	p.refund()
+	a.refund(p)
 	p.fail(kproto.KafkaStorageError)
 	if p.cached != nil {
 		a.session.mu.Lock()

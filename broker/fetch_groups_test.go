@@ -150,3 +150,13 @@ func waiters(n *node, topic string) (count int) {
 	}
 	return count
 }
+
+// The limits of the file hold from the start.
+func TestLimitsOfTheFile(t *testing.T) {
+	r := newRig(t, map[string]string{"dispatchThrottlingRatePerTopicInMsg": "4", "ratePeriodInSecond": "3600"})
+	x := r.topic("x", 1, nil)
+	r.fill(x.partition(0), 10, 10)
+	if p := fetched(r.dial().do(12, fetchOf(at(x, 0, 0))))[0]; len(offsetsOf(t, p.RecordBatches)) != 4 {
+		t.Errorf("%+v", p)
+	}
+}

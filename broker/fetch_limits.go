@@ -3,6 +3,7 @@ package broker
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"sluice/internal/server"
 	"sluice/log"
@@ -188,19 +189,28 @@ func (f *fetchCall) settle(sent server.Sent) {
 		switch d := p.draft(); {
 		case d == nil || !d.taken:
 		case sent == server.SentNothing:
-			p.refund()
+			f.refund(p)
 		default:
 			d.taken = false
+			count(&f.broker.dispatch.charged, d.plan.Cost())
 			p.sub.drawn(d.sub, &d.grant)
 		}
 	}
 }
 
 // refund gives back what was taken for a partition.
-func (p *fetchPart) refund() {
+func (f *fetchCall) refund(p *fetchPart) {
 	if d := p.draft(); d != nil && d.taken {
 		d.taken = false
 		d.grant.Refund(instant())
+		count(&f.broker.dispatch.refunded, d.plan.Cost())
+	}
+}
+
+// count adds a cost to counters by unit.
+func count(to *[2]atomic.Int64, c throttle.Cost) {
+	for unit, n := range c {
+		to[unit].Add(n)
 	}
 }
 

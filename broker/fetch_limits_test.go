@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -411,6 +412,10 @@ func TestChargesOfLostConnections(t *testing.T) {
 					got := fetched(b.dial("one").do(12, fetchOf(at(x, 0, 0))))[0]
 					if n := len(offsetsOf(t, got.RecordBatches)); n != c.left {
 						t.Errorf("%d messages are left of 10, want %d", n, c.left)
+					}
+					synctest.Wait() // for the account of the last answer
+					if charged, back := b.b.dispatch.charged[throttle.Messages].Load(), b.b.dispatch.refunded[throttle.Messages].Load(); charged != 10 || int(back) != c.left {
+						t.Errorf("%d messages are counted as charged and %d as given back", charged, back)
 					}
 				})
 			})

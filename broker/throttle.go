@@ -20,6 +20,9 @@ type dispatch struct {
 	throttledBy [causes]atomic.Int64 // how often a fetch began to wait for each
 	rounds      atomic.Uint32        // of fetches that begin with another partition each
 
+	// What left under limits, by unit as it was charged, and what was charged and given back.
+	charged, refunded [2]atomic.Int64
+
 	mu    sync.Mutex // guards what follows
 	at    throttle.Instant
 	alarm *time.Timer // for all that wait for allowance; set to at
