@@ -2,6 +2,7 @@
 // consumers (franz-go), prints what each period brought and draws it.
 //
 //	go run ./bench/dispatch [--out docs/images] [--seconds 10] [--only NAME]
+//	go run ./bench/dispatch --accuracy [--seconds 60]     how near the rates come to limits from 1 a second to 100 MB a second
 package main
 
 import (
@@ -18,8 +19,13 @@ func main() {
 	out := flag.String("out", "docs/images", "folder for the pictures, one SVG an example; empty draws none")
 	seconds := flag.Int("seconds", 10, "periods of one second to look at")
 	only := flag.String("only", "", "the one example to run, by name")
+	rates := flag.Bool("accuracy", false, "measure rates instead")
 	flag.Parse()
-	if err := runAll(context.Background(), *out, *seconds, *only); err != nil {
+	run := func(ctx context.Context) error { return runAll(ctx, *out, *seconds, *only) }
+	if *rates {
+		run = func(ctx context.Context) error { return accuracy(ctx, *seconds) }
+	}
+	if err := run(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "dispatch:", err)
 		os.Exit(1)
 	}
