@@ -25,6 +25,7 @@ func Member(ctx context.Context, j *member.Job) error {
 		MinBytes:          1,
 		MaxBytes:          1 << 20,
 		MaxWait:           100 * time.Millisecond, // the library waits for a fetch under way when it closes
+		ReadBackoffMax:    100 * time.Millisecond, // after an answer without records, of which a short MaxWait brings many
 	})
 	defer r.Close() // leaves
 	for {
