@@ -101,33 +101,32 @@ func TestChangeBeforeTheWait(t *testing.T) {
 	}
 }
 
-// A limit that is put back in force before anybody came by is the old one with its debts; one that was seen gone begins anew.
+// A limit that is removed takes its debt with it, and comes back as a new one, whether a fetch saw it gone or not.
 func TestRemovedLimitForgives(t *testing.T) {
-	th := New(func(Instant) {})
-	topic := th.Topic("t")
-	left := func() int64 {
-		path := topic.Path(0, "g", 0)
-		plan, _, ok := path.Plan(Cost{}, 0)
-		if !ok {
-			return 0
+	for _, seen := range []bool{false, true} {
+		th := New(func(Instant) {})
+		topic := th.Topic("t")
+		th.Configure(Settings{Topic: msgs(5), Mode: Precise}, 0)
+		for name, change := range map[string][2]func(){
+			"settings": {
+				func() { th.Configure(Settings{Mode: Precise}, 0) },
+				func() { th.Configure(Settings{Topic: msgs(5), Mode: Precise}, 0) },
+			},
+			"topic": {
+				func() { topic.Configure(Policies{Topic: msgs(-1)}, 0) },
+				func() { topic.Configure(Policies{}, 0) },
+			},
+		} {
+			reserve(t, topic, "g", 1, Cost{500, 1}, 0)
+			change[0]()
+			if seen && left(topic, "g", 0) != noLimit {
+				t.Errorf("%s: there is still a limit", name)
+			}
+			change[1]()
+			if n := left(topic, "g", 0); n != 5 {
+				t.Errorf("%s, seen %v: %d left, want a new allowance", name, seen, n)
+			}
 		}
-		return plan.left[messages]
-	}
-	th.Configure(Settings{Topic: msgs(5), Mode: Precise}, 0)
-	path := topic.Path(0, "g", 0)
-	plan, _, _ := path.Plan(Cost{}, 0)
-	plan.Add(500, 1)
-	path.Reserve(plan, 0)
-	th.Configure(Settings{Broker: msgs(1000)}, 0)
-	th.Configure(Settings{Topic: msgs(5)}, 0)
-	if n := left(); n != 0 {
-		t.Errorf("%d left, want the debt", n)
-	}
-	th.Configure(Settings{Subscription: msgs(1000)}, 0)
-	left()
-	th.Configure(Settings{Topic: msgs(5)}, 0)
-	if n := left(); n != 5 {
-		t.Errorf("%d left, want a new allowance", n)
 	}
 }
 

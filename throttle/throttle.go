@@ -92,8 +92,8 @@ func (b *bucket) follow(t *Throttle, l *limit, version uint64, now Instant) {
 	}
 }
 
-// retune changes the pace of the counters there are, and has those who wait for them look again. Counters that come or go wait until they
-// are asked for, so that the windows of those that come do not all begin at the moment of the change.
+// retune changes the pace of the counters there are, and has those who wait for them look again. Counters whose limit is gone go; those
+// that come wait until they are asked for, so that their windows do not all begin at the moment of the change.
 func (b *bucket) retune(l *limit, now Instant) {
 	for u, c := range b.counters {
 		if c == nil {
@@ -101,6 +101,8 @@ func (b *bucket) retune(l *limit, now Instant) {
 		}
 		if l.paces[u] != nil {
 			c.set(l.paces[u], now)
+		} else {
+			b.counters[u], b.limit = nil, nil
 		}
 		c.fireAll()
 	}

@@ -74,6 +74,9 @@ func (x *Topic) retune(now Instant) {
 // levels of broker and topic hold. Without limits it costs a few nanoseconds.
 func (x *Topic) Path(i int32, sub string, now Instant) (p Path) {
 	r := x.limits()
+	if !r.limited {
+		return p
+	}
 	l := r.of(sub)
 	if !r.rules.broker.limits() && !r.topic.limits() && !l.limits() {
 		return p
