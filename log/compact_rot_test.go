@@ -49,7 +49,12 @@ func mustAppendBatch(t testing.TB, l *Log, b kproto.Batch) Appended {
 func TestBitRotOfACompactedLog(t *testing.T) {
 	for _, clean := range []bool{true, false} {
 		r := newCompactedRotten(t, clean)
-		offsets := r.baseOffsets(t)
+		offsets := map[string]map[int64]bool{}
+		for name := range r.files {
+			if filepath.Ext(name) == logSuffix {
+				offsets[name] = batchBytes(t, r.disk, name, 0, 8)
+			}
+		}
 		unseen := 0
 		cases := r.spoil(t, func(name string, bit int64, err error) bool {
 			lostEpochs := filepath.Base(name) == durableFile || filepath.Base(name) == epochFile
@@ -66,27 +71,74 @@ func TestBitRotOfACompactedLog(t *testing.T) {
 	}
 }
 
-// baseOffsets gives the bytes of the segments that are batches' base offsets.
-func (r *rotten) baseOffsets(t testing.TB) map[string]map[int64]bool {
-	all := map[string]map[int64]bool{}
-	for name, size := range r.files {
-		if filepath.Ext(name) != logSuffix {
+// batchBytes gives the bytes of a segment that lie so far into a batch.
+func batchBytes(t testing.TB, disk *vfs.Mem, name string, from, to int64) map[int64]bool {
+	f, err := disk.OpenFile(name, os.O_RDONLY, 0)
+	must(t, err)
+	size, err := f.Size()
+	must(t, err)
+	w := newWalker(f, 0, size)
+	defer w.close()
+	bytes := map[int64]bool{}
+	for {
+		_, pos, _, err := w.next()
+		if err != nil {
+			return bytes
+		}
+		for i := from; i < to; i++ {
+			bytes[pos+i] = true
+		}
+	}
+}
+
+// TestCompactionOfRot flips a bit of a sealed segment and has the cleaner come to it: it refuses, loudly, or what it leaves is right. It never
+// carries rot into a new segment, nor drops a record because of it.
+func TestCompactionOfRot(t *testing.T) {
+	lives := uint64(200)
+	if testing.Short() {
+		lives = 30
+	}
+	refused, unseen := 0, 0
+	for seed := range lives {
+		m := newCompactModel(t, seed)
+		m.cfg.Delete = false
+		for range 30 {
+			m.produce()
+		}
+		m.clean()
+		for range 10 {
+			m.produce()
+		}
+		m.log.finishSync()
+		name, bit := m.anyBit()
+		offsets, epochs := batchBytes(t, m.disk, name, 0, 8), batchBytes(t, m.disk, name, 12, 16)
+		flipBit(t, m.disk, name, bit)
+		_, err := m.log.Clean(context.Background(), CleanOptions{Now: time.UnixMilli(m.now), MapBytes: 1 << 16})
+		switch {
+		case errors.Is(err, ErrUncleanable):
+			refused++
+			flipBit(t, m.disk, name, bit) // as it was, all is there still
+			m.mayBeCleaned = int64(len(m.all))
+			m.restart()
+		case err != nil:
+			t.Fatal(err)
+		case offsets[bit/8], epochs[bit/8]: // one that could be
+			unseen++
 			continue
 		}
-		all[name] = map[int64]bool{}
-		f, err := r.disk.OpenFile(name, os.O_RDONLY, 0)
-		must(t, err)
-		w := newWalker(f, 0, size)
-		for {
-			_, pos, _, err := w.next()
-			if err != nil {
-				break
-			}
-			for i := range int64(8) {
-				all[name][pos+i] = true
-			}
+		if err := m.check(); err != nil {
+			t.Fatalf("seed %d, bit %d of %s: %v", seed, bit, name, err)
 		}
-		w.close()
 	}
-	return all
+	t.Logf("%d refused, %d not seen, of %d", refused, unseen, lives)
+	if refused < int(lives)/2 {
+		t.Errorf("%d of %d refused", refused, lives)
+	}
+}
+
+// anyBit chooses a bit of a sealed segment.
+func (m *compactModel) anyBit() (name string, bit int64) {
+	sealed := m.log.segs[:len(m.log.segs)-1]
+	s := sealed[m.rng.IntN(len(sealed))]
+	return s.path(logSuffix), m.rng.Int64N(8 * s.size)
 }

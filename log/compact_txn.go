@@ -2,6 +2,7 @@ package log
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"sort"
 
@@ -30,7 +31,7 @@ func scanTransactions(segs []sized, clean int, end int64, spend func(int) error)
 			break
 		}
 		if err := t.scan(s, i < clean, end, spend); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: %w", s.seg.path(logSuffix), err)
 		}
 	}
 	for _, first := range t.open {
@@ -93,6 +94,10 @@ func (t *transactions) note(s *segment, h kproto.Batch, pos, size int64, clean b
 			t.aborted[id] = append(t.aborted[id], offsetSpan{first, b.BaseOffset()})
 		}
 	case h.Transactional() && clean && !open:
+		// A bit that rotted must not make a transaction that never ends.
+		if _, err := readBatch(s.file, pos, size, nil); err != nil {
+			return err
+		}
 		t.open[id] = h.BaseOffset()
 	}
 	return nil
