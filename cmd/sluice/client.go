@@ -53,9 +53,10 @@ func (f *clientFlags) connect(ctx context.Context, s *streams, opts ...kgo.Opt) 
 	return client, nil
 }
 
-// connectAdmin is connect for the commands that only administrate.
+// connectAdmin is connect for the commands that only administrate. They have a client id of their own: who commits offsets for a
+// group is taken for its consumer.
 func (f *clientFlags) connectAdmin(ctx context.Context, s *streams) (*kadm.Client, error) {
-	client, err := f.connect(ctx, s)
+	client, err := f.connect(ctx, s, kgo.ClientID("sluice-cli-admin"))
 	if err != nil {
 		return nil, err
 	}
