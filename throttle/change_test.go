@@ -130,6 +130,23 @@ func TestRemovedLimitForgives(t *testing.T) {
 	}
 }
 
+// A fetch that found its limits just before they went does not bring their counters back.
+func TestLateFetchBringsNothingBack(t *testing.T) {
+	th := New(func(Instant) {})
+	topic := th.Topic("t")
+	th.Configure(Settings{Topic: msgs(5), Subscription: msgs(5)}, 0)
+	topic.Path(0, "g", 0)
+	stale := topic.limits()
+	th.Configure(Settings{Subscription: msgs(5)}, 0)
+	q := topic.lock(0)
+	defer q.mu.Unlock()
+	p := Path{who: claimant{topic, 0, "g"}}
+	q.path(&p, th, stale, stale.subscription, 0)
+	if p.counters[2] != nil || p.counters[4] == nil {
+		t.Errorf("counters %v", p.counters)
+	}
+}
+
 // A tape that has run for long, or whose units are close to no limit at all, is laid anew instead of passing the end of an int64.
 func TestTapeDoesNotEnd(t *testing.T) {
 	for _, units := range []int64{1, 10, 1 << 40, 1 << 59, maxUnits, 1<<63 - 1} {

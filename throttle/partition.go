@@ -51,9 +51,9 @@ func (q *partition) path(p *Path, t *Throttle, r *resolved, l *limit, now Instan
 func (q *partition) retune(r *resolved, now Instant) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.topic.retune(r.topic, now)
+	q.topic.retune(r.topic, r.version, now)
 	for _, s := range q.subscriptions {
-		s.bucket.retune(r.of(s.name), now)
+		s.bucket.retune(r.of(s.name), r.version, now)
 	}
 }
 

@@ -94,7 +94,8 @@ func (b *bucket) follow(t *Throttle, l *limit, version uint64, now Instant) {
 
 // retune changes the pace of the counters there are, and has those who wait for them look again. Counters whose limit is gone go; those
 // that come wait until they are asked for, so that their windows do not all begin at the moment of the change.
-func (b *bucket) retune(l *limit, now Instant) {
+func (b *bucket) retune(l *limit, version uint64, now Instant) {
+	b.version = max(b.version, version)
 	for u, c := range b.counters {
 		if c == nil {
 			continue
