@@ -26,7 +26,8 @@ type Admitter interface {
 }
 
 // Trim ends a range before the first of its batches that is not admitted. It reads the headers of the batches up to there, as far as they are
-// not remembered. Errors: ErrStorage, ErrDamaged; then the range is as before.
+// not remembered. Where they are damaged the range ends, too. Errors: ErrStorage, and ErrDamaged when not even the first one is whole; then the
+// range is as before.
 func (l *Log) Trim(r *Range, a Admitter) error {
 	var recent [tailLength]Header
 	t := trim{admitter: a, pos: r.Pos, end: r.Pos + r.Len}
@@ -37,8 +38,10 @@ func (l *Log) Trim(r *Range, a Admitter) error {
 		}
 	}
 	if err := t.walk(r); err != nil {
-		v := view{seg: r.seg}
-		return v.explain(err)
+		v := view{log: l, seg: r.seg}
+		if err = v.explain(err); t.pos == r.Pos || !errors.Is(err, ErrDamaged) {
+			return err
+		}
 	}
 	t.cut(r)
 	return nil

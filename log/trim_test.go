@@ -1,7 +1,9 @@
 package log
 
 import (
+	"errors"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 
@@ -72,6 +74,44 @@ func TestTrim(t *testing.T) {
 		}
 		if r.Len != size || r.Next != next || size > 0 && (r.Pos != whole.Pos || r.File != whole.File) {
 			t.Fatalf("%d of %d batches from %d: %+v, want %d bytes to %d", want, n, first, r, size, next)
+		}
+		r.Release()
+	}
+}
+
+// A range ends before damage; if it begins with some that is an error, and the range stands.
+func TestTrimDamage(t *testing.T) {
+	size := int64(len(makeBatch(batchSpec{size: 100})))
+	for _, batch := range []int64{0, 3} { // the damaged one
+		fs := vfs.NewMem()
+		if err := fs.Mkdir("data", 0o700); err != nil {
+			t.Fatal(err)
+		}
+		c := DefaultConfig()
+		c.Durability = OS
+		l := openDir(t, fs).Log("t", testTopic, 0, c)
+		for range 2 * tailLength { // the first are not remembered
+			mustAppend(t, l, batchSpec{size: 100})
+		}
+		r, err := l.Read(0, 2*tailLength, 1<<20, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := fs.OpenFile("data/t-0/00000000000000000000.log", os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteAt(make([]byte, kproto.HeaderSize), batch*size); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+		whole := r.Len
+		err = l.Trim(&r, &upTo{left: 1000})
+		switch {
+		case batch == 0 && (!errors.Is(err, ErrDamaged) || r.Len != whole):
+			t.Errorf("damage at the beginning: %v, %d of %d bytes", err, r.Len, whole)
+		case batch > 0 && (err != nil || r.Len != batch*size || r.Next != batch):
+			t.Errorf("damage after %d batches: %v, %d bytes to %d", batch, err, r.Len, r.Next)
 		}
 		r.Release()
 	}
