@@ -90,13 +90,14 @@ func (l *Log) afterCleaning(err error) error {
 
 // round is one round over a log.
 type round struct {
-	log   *Log
-	o     CleanOptions
-	cfg   *Config
-	done  *Cleaned
-	ctx   context.Context
-	start int64 // first offset that was not cleaned before
-	end   int64 // the round's end: what lies above is left as it is
+	log      *Log
+	o        CleanOptions
+	cfg      *Config
+	done     *Cleaned
+	ctx      context.Context
+	start    int64 // first offset that was not cleaned before
+	logStart int64 // log start: what lies below is deleted
+	end      int64 // the round's end: what lies above is left as it is
 
 	sources []*segment      // to be cleaned, from the log's first
 	beyond  []sized         // all after them
@@ -147,7 +148,7 @@ func (r *round) plan() error {
 		return err
 	}
 	r.cfg, r.high = l.cfg.Load(), l.visible.offset
-	r.start = l.firstDirty()
+	r.start, r.logStart = l.firstDirty(), l.start
 	r.lastOf = l.lastBatches(r.o.Now)
 	n, err := l.cleanableSegments(r.cfg, r.o.Now)
 	if err != nil {

@@ -72,6 +72,8 @@ func (f *fate) wants(k kproto.KeyedRecord) bool {
 		return true
 	case f.discard || f.control:
 		return !f.discard
+	case k.Offset < f.logStart:
+		return false // or it would outlive the tombstone above it, and come back if the log start were lost
 	case k.Key == nil:
 		f.done.Keyless++
 		return false

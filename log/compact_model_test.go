@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -86,6 +87,7 @@ func (m *compactModel) restart() {
 		m.disk = m.disk.Crash(vfs.KeepNothing)
 		if m.rng.IntN(3) == 0 { // nobody knows where offsets may be missing, nor the log start
 			m.mayBeCleaned = int64(len(m.all))
+			maps.DeleteFunc(m.last, func(pid int64, _ kproto.Batch) bool { return m.lastAt[pid] < m.start }) // the batches alone tell of producers now
 			if err := m.disk.Remove("data/durable-offsets"); !errors.Is(err, os.ErrNotExist) {
 				must(m.t, err, m.disk.SyncDir("data"))
 			}
@@ -232,7 +234,7 @@ func (m *compactModel) checkKept(there []modelRecord, start int64) error {
 		if since, seen := m.cleaned[r.offset]; r.value == nil && seen && m.now >= since+m.cfg.DeleteRetention.Milliseconds() {
 			wanted = false // it may be gone
 		}
-		if wanted && !is[r.offset] {
+		if wanted && !is[r.offset] && r.offset >= m.start {
 			return fmt.Errorf("offset %d of %s is gone; newest %d, clean below %d, now %d, first cleaned %d", r.offset, r.key, newest[r.key], clean, m.now, m.cleaned[r.offset])
 		}
 	}
