@@ -59,6 +59,9 @@ func (m *compactModel) reopen() error {
 // verifyCrash holds the image of a disk against the book: it has the old segments or the new ones, nothing is lost and nothing there twice; and so
 // it is after another start, after another run of the cleaner, and after one more start.
 func (m *compactModel) verifyCrash(img *vfs.Mem, b *compactBook, _ bool) error {
+	if v, err := Verify(img, "data"); err != nil || v.Damaged() {
+		return fmt.Errorf("verify: %w\n%s", err, findings(v))
+	}
 	r, err := m.resume(img, b)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package log
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -66,6 +67,8 @@ func (l *Log) cleanable() error {
 	switch {
 	case l.damage != nil:
 		return fmt.Errorf("%w: %w", ErrUncleanable, l.damage)
+	case slices.ContainsFunc(l.segs, func(s *segment) bool { return s.lost }):
+		return fmt.Errorf("%w: a segment is missing", ErrUncleanable)
 	case l.cleaner.broken != nil:
 		return l.cleaner.broken
 	}

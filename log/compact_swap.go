@@ -135,7 +135,11 @@ func (l *Log) showSwap(x *swap) {
 // finishSwap removes the old files, the indexes of the first among them, gives the new one its name, and writes its indexes. It may be called again
 // after an error.
 func (l *Log) finishSwap(x *swap) error {
-	if err := l.replaceFiles(x.fresh, x.old[1:]); err != nil {
+	list := func() error { return l.writeManifest(nil) }
+	if !x.shown {
+		list = func() error { return l.relist(x.fresh) }
+	}
+	if err := l.replaceFiles(x.fresh, x.old[1:], list); err != nil {
 		return err
 	}
 	if x.shown {
@@ -150,8 +154,9 @@ func (l *Log) finishSwap(x *swap) error {
 	return nil
 }
 
-// replaceFiles: an old index must never meet the new segment, nor an old segment lie beside it, so both are durably gone before it has its name.
-func (l *Log) replaceFiles(fresh *segment, old []*segment) error {
+// replaceFiles: an old index must never meet the new segment, nor an old segment lie beside it, so both are durably gone before it has its name. So is
+// the line of the list that is about them: list writes that for the new segment.
+func (l *Log) replaceFiles(fresh *segment, old []*segment, list func() error) error {
 	fs := l.dir.fs
 	gone := []string{fresh.path(indexSuffix), fresh.path(timeSuffix)}
 	for _, s := range old {
@@ -161,6 +166,9 @@ func (l *Log) replaceFiles(fresh *segment, old []*segment) error {
 		if err := fs.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return storageError("remove what was cleaned", err)
 		}
+	}
+	if err := list(); err != nil {
+		return err
 	}
 	if err := fs.SyncDir(l.path()); err != nil {
 		return storageError("sync partition directory", err)
@@ -226,7 +234,7 @@ func (l *Log) completeSwap(base int64, entries []iofs.DirEntry, sl slot, known b
 			old = append(old, newSegment(l.dir.fs, l.path(), o))
 		}
 	}
-	return l.replaceFiles(fresh, old)
+	return l.replaceFiles(fresh, old, func() error { return l.relist(fresh) })
 }
 
 // allowGaps makes durable that offsets below end may be missing, if it is not known yet. Where there is no slot, they may be missing everywhere.

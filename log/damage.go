@@ -43,16 +43,11 @@ type DamagedRange struct {
 
 // Damages lists the damage known of all partitions: what recovery, reads, compaction and the scrubber have met and retention has not yet deleted.
 func (d *Dir) Damages() []DamagedRange {
-	d.mu.Lock()
-	logs := make([]*Log, 0, len(d.damaged))
-	for l := range d.damaged {
-		logs = append(logs, l)
-	}
-	d.mu.Unlock()
 	var all []DamagedRange
-	for _, l := range logs {
-		all = append(all, l.damages()...)
-	}
+	d.damaged.Range(func(l, _ any) bool {
+		all = append(all, l.(*Log).damages()...)
+		return true
+	})
 	return all
 }
 
@@ -97,16 +92,6 @@ func (s *segment) holeAt(offset int64) *damage {
 		}
 	}
 	return nil
-}
-
-// markDamaged has Damages ask the log.
-func (d *Dir) markDamaged(l *Log) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.damaged == nil {
-		d.damaged = map[*Log]struct{}{}
-	}
-	d.damaged[l] = struct{}{}
 }
 
 // window is a stretch of a segment without damage: bytes from pos to end, offsets from base to next.
@@ -172,10 +157,15 @@ func (l *Log) noteBad(s *segment, bad *badBatch) {
 	isNew := l.addHole(s, d)
 	l.mu.Unlock()
 	if isNew {
-		l.dir.markDamaged(l)
-		l.dir.logger.Error("data is damaged: what lies before and after it can be read", "topic", l.topic, "partition", l.partition, "file", d.file,
-			"position", d.pos, "bytes", d.posEnd-d.pos, "offset", d.offset, "end", d.end, "reason", d.reason)
+		l.tellDamage(d)
 	}
+}
+
+// tellDamage has Damages ask the log, and says where the damage is.
+func (l *Log) tellDamage(d damage) {
+	l.dir.damaged.Store(l, nil)
+	l.dir.logger.Error("data is damaged: what lies before and after it can be read", "topic", l.topic, "partition", l.partition, "file", d.file,
+		"position", d.pos, "bytes", d.posEnd-d.pos, "offset", d.offset, "end", d.end, "reason", d.reason)
 }
 
 // addHole takes damage in, together with what it touches, and tells whether it was not known. Called with mu held.

@@ -46,15 +46,15 @@ type Dir struct {
 	syncer    *syncer
 	reaper    *reaper
 	deleted   deletions
+	damaged   sync.Map // the logs in which damage was found
 	space     *space
 	retryGap  time.Duration
 	dying     sync.Map    // paths of partition directories that Delete is about to rename
 	unsettled atomic.Bool // a deleted partition's directory was renamed, and that may not be durable
 
-	mu      sync.Mutex
-	logs    map[string]*Log   // by directory name; a deleted partition's place is free again
-	damaged map[*Log]struct{} // those in which damage was found
-	closed  bool
+	mu     sync.Mutex
+	logs   map[string]*Log // by directory name; a deleted partition's place is free again
+	closed bool
 }
 
 // Open takes the lock of the data directory (created if missing). Errors: ErrInUse, ErrStorage, or a sentence about permissions.
@@ -280,7 +280,7 @@ func (d *Dir) Delete(l *Log) error {
 	if d.logs[name] == l {
 		delete(d.logs, name)
 	}
-	delete(d.damaged, l)
+	d.damaged.Delete(l)
 	d.mu.Unlock()
 	if index >= 0 {
 		d.slots.release(index, slotKey{l.id, l.partition})

@@ -14,6 +14,7 @@ const (
 	ballastFile  = "ballast"         // room for deletions on a full disk; its content means nothing
 	metadataFile = "partition.metadata"
 	epochFile    = "leader-epoch-checkpoint"
+	manifestFile = "sealed-segments"
 
 	logSuffix      = ".log"
 	indexSuffix    = ".index"

@@ -43,6 +43,8 @@ type Log struct {
 	partition int32
 	cfg       atomic.Pointer[Config]
 
+	manifest sync.Mutex // held while the list of sealed segments is written; before mu
+
 	mu      sync.Mutex // guards all below
 	state   state
 	offline error // why, in stateOffline, stateCut and stateFrozen
@@ -77,6 +79,7 @@ type Log struct {
 	syncTimer *time.Timer
 	newDir    bool // the directory's own entry and partition.metadata are not durable yet
 	newFiles  bool // entries in the directory are not durable yet
+	unlisted  bool // there are sealed segments that are not in the list of them
 	slotIndex int  // -1: none yet
 	idle      *idleLook
 	recovery  int64

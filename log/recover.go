@@ -68,6 +68,8 @@ func (l *Log) openFrom(sl slot, known, clean bool) error {
 		return err
 	}
 	bases = l.dropBelowStart(bases, entries)
+	m := l.loadManifest(sl, known)
+	bases = l.expect(bases, &m, sl.recovery)
 	if len(bases) > 0 && bases[0] > l.start {
 		if bases, err = l.missingFront(bases, sl, known); err != nil {
 			return err
@@ -76,7 +78,7 @@ func (l *Log) openFrom(sl slot, known, clean bool) error {
 	if len(bases) == 0 {
 		return l.openEmpty(sl, known)
 	}
-	return l.openSegments(bases, sl, known, clean)
+	return l.openSegments(bases, m, sl, known, clean)
 }
 
 // dropBelowStart finishes what a crash left of the deletion of segments: those below the start, and files that have lost their segment.
@@ -217,7 +219,7 @@ func (l *Log) checkIdentity(segments int) error {
 	return nil
 }
 
-func (l *Log) openSegments(bases []int64, sl slot, known, clean bool) error {
+func (l *Log) openSegments(bases []int64, m sealedList, sl slot, known, clean bool) error {
 	if !known && len(bases) > 1 {
 		// Nobody knows whether the log was ever compacted. The last segment was not.
 		l.cleaned = missingBelow(bases[len(bases)-1])
@@ -238,14 +240,16 @@ func (l *Log) openSegments(bases []int64, sl slot, known, clean bool) error {
 		first = len(bases) - 1
 	}
 	for _, s := range l.segs[:first] {
-		if err := s.openSealed(); err != nil {
+		if err := l.openSealed(s, &m); err != nil {
 			return err
 		}
 	}
+	l.checkLengths()
 	if err := l.loadEpochs(first, sl, clean); err != nil {
 		return err
 	}
 	if clean {
+		l.active().recall(m.all)
 		err := l.openClean()
 		if err == nil && known && l.end != sl.durable {
 			err = fmt.Errorf("%w: the log ends at offset %d, it was closed at %d", errNotClean, l.end, sl.durable)
@@ -311,6 +315,10 @@ func (l *Log) openClean() error {
 		return err
 	}
 	s.sealed = false
+	if e := s.listed; e != nil {
+		s.listed = nil // it will be longer
+		s.head, s.sum, s.summed = e.head, e.sum, e.size == s.size && s.size > 0
+	}
 	if err := s.loadIndexes(); err != nil {
 		return fmt.Errorf("%w: %w", errNotClean, err)
 	}
@@ -586,7 +594,7 @@ func (r *recovery) stop(i int, bad *badBatch) error {
 	s := l.segs[i]
 	if r.known && r.expected < r.slot.durable {
 		l.damage = &damage{offset: r.expected, end: maxOffset, file: s.path(logSuffix), pos: bad.pos, posEnd: bad.pos, reason: bad.reason}
-		l.dir.markDamaged(l)
+		l.dir.damaged.Store(l, nil)
 		l.dir.logger.Error("data is damaged: earlier offsets can be read, nothing can be appended", "topic", l.topic, "partition", l.partition, "damage", l.damage.Error())
 		l.dropSegments(l.segs[i+1:])
 		l.segs = l.segs[: i+1 : i+1]

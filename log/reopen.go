@@ -95,7 +95,7 @@ func (l *Log) adopt(n *Log) {
 	l.segs, l.sealing = n.segs, n.sealing
 	l.end, l.durable, l.visible, l.tail = n.end, n.durable, n.visible, tail{}
 	l.producers, l.epochs, l.epochsDirty, l.epochsSum = n.producers, n.epochs, n.epochsDirty, n.epochsSum
-	l.newDir, l.newFiles = n.newDir, n.newFiles
+	l.newDir, l.newFiles, l.unlisted = n.newDir, n.newFiles, n.unlisted
 	l.recovery, l.cleaned, l.cleaner.unfinished = n.recovery, n.cleaned, nil
 	l.state, l.offline = stateOpen, nil
 	l.dir.logger.Warn("partition is back: what was acknowledged is durable", "topic", l.topic, "partition", l.partition, "end", l.end)

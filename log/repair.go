@@ -196,10 +196,7 @@ func (r *repairer) replace(p *partVerifier, run []loss) error {
 	if err := r.fs.SyncDir(p.dir); err != nil {
 		return storageError("sync partition directory", err)
 	}
-	size, err := f.Size()
-	if err != nil {
-		return storageError("size of segment", err)
-	}
+	size := p.sizes[slices.Index(p.segs, seg)]
 	return r.write(p.dir, seg.base, func(w *repairWriter) {
 		at := int64(0)
 		for _, x := range run {
@@ -249,7 +246,7 @@ func (r *repairer) write(dir string, base int64, content func(w *repairWriter)) 
 		return storageError("sync partition directory", err)
 	}
 	s.size, s.next, s.gaps = w.at, maxOffset, maxOffset // the verifier has seen the order of the offsets
-	if err := l.replaceFiles(s, nil); err != nil {
+	if err := l.replaceFiles(s, nil, func() error { return l.relist(s) }); err != nil {
 		return err
 	}
 	if err := s.rebuild(DefaultConfig().IndexInterval); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -213,6 +214,9 @@ func tooOld(newest, nowMs, retentionMs int64) bool {
 
 // largestTime is the largest timestamp in the segment or, when its records have none, when it was last appended to. Called with mu held.
 func (l *Log) largestTime(s *segment) (int64, error) {
+	if s.lost { // it is as old as what came after it
+		return l.largestTime(l.segs[slices.Index(l.segs, s)+1])
+	}
 	if s.sealed && s.maxTime < 0 {
 		if err := s.openIndexes(l.cfg.Load().IndexInterval); err != nil {
 			return 0, err

@@ -29,6 +29,11 @@ type segment struct {
 	busy   bool     // a swap is replacing its files: they are not to be removed meanwhile
 	holes  []damage // where it is damaged, ascending; replaced, never changed in place. Guarded by Log.mu, in a sealed segment too.
 	checks checks
+	lost   bool         // its file is missing: it has a hole and nothing else
+	listed *sealedEntry // what the list of sealed segments says of it; nil: it is not from there
+	head   uint32       // CRC field of the first batch
+	sum    uint32       // of all headers, as in sealedEntry
+	summed bool         // head and sum are of all batches
 
 	offsets offsets
 	times   times
@@ -90,6 +95,7 @@ func (s *segment) rel(offset int64) uint32 {
 // note takes a batch that stands at pos into the indexes and the segment's figures.
 func (s *segment) note(h kproto.Batch, pos, size, interval int64) {
 	last := h.LastOffset()
+	s.sumUp(h, pos)
 	if h.MaxTimestamp() > s.maxTime && h.Count() > 0 { // a batch that compaction emptied has the time of no record
 		s.maxTime, s.maxTimeOffset = h.MaxTimestamp(), last
 	}
@@ -138,6 +144,9 @@ func (s *segment) writeIndexes() error {
 
 // eachHeader gives fn the headers of the segment's batches, but for damage that is known, up to the first that is none. Errors: ErrStorage.
 func (s *segment) eachHeader(fn func(kproto.Batch)) error {
+	if s.lost {
+		return nil
+	}
 	if err := s.open(os.O_RDWR); err != nil {
 		return err
 	}
@@ -170,6 +179,7 @@ func (s *segment) forget() {
 	s.size, s.next, s.sinceIndex = 0, s.base, 0
 	s.offsets, s.times = offsets{}, times{}
 	s.maxTime, s.maxTimeOffset, s.firstTime = -1, -1, -1
+	s.head, s.sum, s.summed, s.listed = 0, 0, false, nil
 }
 
 // seal drops the indexes from memory once their files are durable.
@@ -255,6 +265,9 @@ func (s *segment) rebuild(interval int64) error {
 	// The old files may be in a reader's hands: they are closed when the last of them lets go (os.File's finalizer).
 	s.offsets, s.times = fresh.offsets, fresh.times
 	s.maxTime, s.maxTimeOffset, s.firstTime = fresh.maxTime, fresh.maxTimeOffset, fresh.firstTime
+	if !s.summed && len(s.holes) == 0 && fresh.size == s.size {
+		s.head, s.sum, s.summed = fresh.head, fresh.sum, fresh.summed
+	}
 	return nil
 }
 

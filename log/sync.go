@@ -47,6 +47,7 @@ type syncWork struct {
 	pos      int64
 	newDir   bool
 	newFiles bool
+	unlisted bool
 	epochs   epochs // to be written, or nil
 }
 
@@ -99,7 +100,7 @@ func (l *Log) endSync() {
 }
 
 func (l *Log) capture() syncWork {
-	w := syncWork{sealing: slices.Clone(l.sealing), newDir: l.newDir, newFiles: l.newFiles}
+	w := syncWork{sealing: slices.Clone(l.sealing), newDir: l.newDir, newFiles: l.newFiles, unlisted: l.unlisted}
 	active := l.active()
 	segs := l.segs
 	w.end, w.seg, w.pos = l.end, active, active.size
@@ -204,8 +205,8 @@ func (l *Log) finishSealing(w syncWork) {
 			return
 		}
 	}
-	for _, s := range w.sealing {
-		if err := l.writeSideFiles(s); err != nil {
+	if len(w.sealing) > 0 || w.unlisted {
+		if err := l.writeSealed(w.sealing); err != nil {
 			l.warn("segment not sealed", err)
 			return
 		}
@@ -220,6 +221,7 @@ func (l *Log) finishSealing(w syncWork) {
 		l.epochsDirty = len(w.epochs) != len(l.epochs)
 		l.noteSlot()
 	}
+	l.unlisted = l.unlisted && !w.unlisted
 	if len(w.sealing) == 0 {
 		return
 	}
@@ -256,6 +258,22 @@ func (l *Log) firstUnsealed() int64 {
 	return l.active().base
 }
 
+// writeSealed makes the side files of segments durable, then their place in the list.
+func (l *Log) writeSealed(segs []sealing) error {
+	for _, s := range segs {
+		if err := l.writeSideFiles(s); err != nil {
+			return err
+		}
+	}
+	if err := l.writeManifest(segs); err != nil {
+		return err
+	}
+	if err := l.dir.fs.SyncDir(l.path()); err != nil {
+		return storageError("sync partition directory", err)
+	}
+	return nil
+}
+
 func (l *Log) writeSideFiles(s sealing) error {
 	if err := s.seg.writeIndexes(); err != nil {
 		return err
@@ -264,9 +282,6 @@ func (l *Log) writeSideFiles(s sealing) error {
 		if err := l.writeProducers(s.seg.base, s.seg.next, s.producers); err != nil {
 			return err
 		}
-	}
-	if err := l.dir.fs.SyncDir(l.path()); err != nil {
-		return storageError("sync partition directory", err)
 	}
 	return nil
 }
@@ -387,7 +402,7 @@ func (l *Log) cutLast() error {
 	if err := truncateSynced(s.file, s.synced); err != nil {
 		return err
 	}
-	s.size, s.next, s.torn = s.synced, l.durable, false
+	s.size, s.next, s.torn, s.summed = s.synced, l.durable, false, false
 	if err := s.rebuild(l.cfg.Load().IndexInterval); err != nil {
 		return err
 	}
@@ -497,6 +512,9 @@ func (l *Log) closeFiles() error {
 		if err := l.writeSideFiles(s); err != nil {
 			return err
 		}
+	}
+	if err := l.listAll(); err != nil {
+		return err
 	}
 	l.recovery = l.active().base
 	if l.slotIndex < 0 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	iofs "io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -190,7 +191,9 @@ type partVerifier struct {
 	entries []iofs.DirEntry
 
 	losses    []loss // what repair would cut out
+	list      sealedList
 	segs      []*segment
+	sizes     []int64        // of segs, as far as they were checked
 	swapped   map[int64]bool // segments, by base, whose file still has the name of a swap
 	epochs    epochs
 	producers producers
@@ -257,6 +260,9 @@ func (p *partVerifier) checkSegments() error {
 		p.note(p.name(p.segs[0]), -1, -1, "lies below the log start: a crash kept it from being removed")
 		p.segs = p.segs[1:]
 	}
+	if err := p.loadList(); err != nil {
+		return err
+	}
 	p.out.Segments = len(p.segs)
 	if len(p.segs) == 0 {
 		if p.known && p.slot.durable > p.slot.start {
@@ -281,7 +287,7 @@ func (p *partVerifier) checkSegments() error {
 		}
 		if s.base != p.out.End {
 			if p.suspect(p.name(s), 0, "the segment begins at offset %d, the one before ends at %d", s.base, p.out.End) {
-				p.lose(loss{offset: p.out.End, end: s.base, reason: "no segment has them"})
+				p.lose(p.between(i, s.base))
 			}
 			p.out.End = s.base
 		}
@@ -294,6 +300,16 @@ func (p *partVerifier) checkSegments() error {
 		p.lose(loss{offset: p.out.End, end: p.slot.durable, reason: "no segment has them"})
 	}
 	return nil
+}
+
+// between is the loss of the offsets before the i-th segment. The one before gets the gap, so that its line in the list of segments is the one that changes.
+func (p *partVerifier) between(i int, next int64) loss {
+	x := loss{offset: p.out.End, end: next, reason: "no segment has them"}
+	if i > 0 && next-p.segs[i-1].base <= math.MaxInt32 {
+		x.seg = p.segs[i-1]
+		x.pos, x.posEnd = p.sizes[i-1], p.sizes[i-1]
+	}
+	return x
 }
 
 // suspect is damage if what lies at the end of the good part was durable; else it may be what a power cut leaves of what was never acknowledged.
@@ -347,9 +363,12 @@ func (p *partVerifier) checkSegment(s *segment, next int64) error {
 		return err
 	}
 	p.out.Bytes += size
+	size = p.listedSize(s, size)
+	p.sizes = append(p.sizes, size)
 	if err := p.walk(s, size, next); err != nil {
 		return err
 	}
+	p.checkListed(s, size)
 	s.noteTime()
 	if p.swapped[s.base] {
 		return nil // the indexes there are those of the segment that it replaces
