@@ -23,7 +23,12 @@ var compaction = []mutant{
 	{
 		name: "compaction: the new segment beside old ones",
 		file: "log/compact_swap.go", pkg: inLog, tests: compactionCrashes,
-		old: "\t\t\treturn storageError(\"remove what was cleaned\", err)\n\t\t}\n\t}\n\tif err := fs.SyncDir(l.path()); err != nil {", new: "\t\t\treturn storageError(\"remove what was cleaned\", err)\n\t\t}\n\t}\n\tif err := error(nil); err != nil {",
+		old: "\tif err := list(); err != nil {\n\t\treturn err\n\t}\n\tif err := fs.SyncDir(l.path()); err != nil {", new: "\tif err := list(); err != nil {\n\t\treturn err\n\t}\n\tif err := error(nil); err != nil {",
+	},
+	{
+		name: "compaction: the list of sealed segments keeps the old ones",
+		file: "log/compact_swap.go", pkg: inLog, tests: compactionCrashes,
+		old: "\tif err := list(); err != nil {", new: "\tif err := error(nil); err != nil {",
 	},
 	{
 		name: "compaction: an interrupted swap is thrown away", short: true,

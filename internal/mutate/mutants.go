@@ -244,4 +244,24 @@ var mutants = []mutant{
 		file: "log/space.go", pkg: inLog, tests: "TestFullDisk$",
 		old: "room.Usable >= 2*s.size", new: "true",
 	},
+	{
+		name: "recovery point before the list of sealed segments",
+		file: "log/sync.go", pkg: inLog, tests: "TestVerifyAfterPowerCuts|TestListedSegments",
+		old: "\tif err := l.writeManifest(segs); err != nil {", new: "\tif err := error(nil); err != nil {",
+	},
+	{
+		name: "sealed segments are given out unchecked", short: true,
+		file: "log/read.go", pkg: inLog, tests: "TestDamagedRange",
+		old: "\t\terr = v.vouch(&r)\n", new: "\t\terr = nil\n",
+	},
+	{
+		name: "a lost segment is not noticed",
+		file: "log/recover.go", pkg: inLog, tests: "TestListedSegments",
+		old: "\tbases = l.expect(bases, &m, sl.recovery)\n", new: "",
+	},
+	{
+		name: "repair gives lost offsets out again",
+		file: "log/repair.go", pkg: inLog, tests: "TestRepair",
+		old: "\t\t\tw.gap(x.offset, x.end, x.epoch)\n", new: "",
+	},
 }
