@@ -133,14 +133,14 @@ func (m *compactModel) advance() {
 	to := o.Start + m.rng.Int64N(o.High-o.Start+1)/2
 	start, err := m.log.AdvanceStart(context.Background(), to)
 	must(m.t, err)
-	m.start = start
+	m.start = max(m.start, start) // a lost slot takes it back, and not what is gone
 	m.note()
 }
 
 // retain deletes what the settings no longer keep.
 func (m *compactModel) retain() {
 	m.dir.Retain(context.Background(), time.UnixMilli(m.now))
-	m.start = mustOffsets(m.t, m.log).Start
+	m.start = max(m.start, mustOffsets(m.t, m.log).Start)
 	m.note()
 }
 
