@@ -77,7 +77,6 @@ func (m *compactModel) verifyCrash(img *vfs.Mem, b *compactBook, _ bool) error {
 	if o.Start < b.start || o.End < int64(b.acked) {
 		return fmt.Errorf("offsets %+v, start %d and %d records were acknowledged", o, b.start, b.acked)
 	}
-	r.mayBeCleaned = o.End // by a swap whose slot was not written yet
 	if err := r.check(); err != nil {
 		return err
 	}
@@ -259,7 +258,6 @@ func failCleaning(t *testing.T, f vfs.Fault) (fired bool) {
 	_, failed := m.log.Clean(context.Background(), o)
 	fired = in.Fired() > 0
 	in.Heal()
-	m.mayBeCleaned = int64(len(m.all)) // by groups that came before the failure
 	if failed != nil && !errors.Is(failed, ErrStorage) && !errors.Is(failed, ErrUncleanable) {
 		t.Fatalf("%+v: %v", f, failed)
 	}

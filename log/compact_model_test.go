@@ -51,9 +51,8 @@ type compactModel struct {
 	last    map[int64]kproto.Batch // last batch of each producer, as it was given
 	lastAt  map[int64]int64
 
-	start        int64                       // acknowledged log start
-	book         atomic.Pointer[compactBook] // for power cuts
-	mayBeCleaned int64                       // below, offsets may be missing though the clean point does not say so: a crash came first, or it was lost
+	start int64                       // acknowledged log start
+	book  atomic.Pointer[compactBook] // for power cuts
 }
 
 func newCompactModel(t testing.TB, seed uint64) *compactModel {
@@ -86,7 +85,6 @@ func (m *compactModel) restart() {
 		abandon(m.dir)
 		m.disk = m.disk.Crash(vfs.KeepNothing)
 		if m.rng.IntN(3) == 0 { // nobody knows where offsets may be missing, nor the log start
-			m.mayBeCleaned = int64(len(m.all))
 			maps.DeleteFunc(m.last, func(pid int64, _ kproto.Batch) bool { return m.lastAt[pid] < m.start }) // the batches alone tell of producers now
 			if err := m.disk.Remove("data/durable-offsets"); !errors.Is(err, os.ErrNotExist) {
 				must(m.t, err, m.disk.SyncDir("data"))
@@ -230,7 +228,7 @@ func (m *compactModel) checkKept(there []modelRecord, start int64) error {
 		}
 	}
 	for _, r := range m.all[start:] {
-		wanted := r.offset >= m.mayBeCleaned && r.offset >= clean || newest[r.key] == r.offset
+		wanted := r.offset >= m.log.cleaned.gaps() || newest[r.key] == r.offset
 		if since, seen := m.cleaned[r.offset]; r.value == nil && seen && m.now >= since+m.cfg.DeleteRetention.Milliseconds() {
 			wanted = false // it may be gone
 		}
