@@ -8,6 +8,9 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"sluice/internal/vfs"
+	"sluice/kproto"
 )
 
 // checks knows which bytes of a segment this process has not yet held against their CRCs: those that were there when it started and that recovery had no
@@ -76,7 +79,7 @@ func (v *view) vouch(r *Range) error {
 	if r.Len == 0 || !v.seg.checks.open(r.Pos, r.Pos+r.Len) {
 		return nil
 	}
-	good, next, err := v.seg.check(r.Pos, r.Pos+r.Len, nil)
+	good, next, err := v.seg.check(r.Pos, r.Pos+r.Len)
 	v.seg.checks.add(r.Pos, good)
 	var bad *badBatch
 	if good == r.Pos || err != nil && !errors.As(err, &bad) {
@@ -89,30 +92,81 @@ func (v *view) vouch(r *Range) error {
 	return nil
 }
 
-// check holds whole batches against their CRCs and the order of their offsets. It gives where the good ones end, the offset after them, and
-// why: a *badBatch, ErrStorage, or nil at the end. spend is the budget; nil: there is none.
-func (s *segment) check(from, to int64, spend func(n int) error) (good, next int64, err error) {
-	w := newWalker(s.file, from, to)
-	defer w.close()
+// check holds whole batches against their CRCs and the order of their offsets. It gives where the good ones end, the offset after them, and why: a *badBatch,
+// ErrStorage, or nil at the end.
+func (s *segment) check(from, to int64) (good, next int64, err error) {
+	block := crcBlocks.Get().(*[crcBlock]byte)
+	defer crcBlocks.Put(block)
+	c := blockReader{file: s.file, end: to, block: block[:]}
 	next = -1
-	for good = from; ; {
-		h, pos, size, err := w.next()
+	for good = from; good < to; {
+		h, size, err := c.header(good)
 		switch {
-		case errors.Is(err, io.EOF):
-			return good, next, nil
 		case err != nil:
 			return good, next, err
 		case next >= 0 && !s.follows(h, next):
-			return good, next, &badBatch{pos, fmt.Sprintf("offset %d where %d was expected", h.BaseOffset(), next)}
+			return good, next, &badBatch{good, fmt.Sprintf("offset %d where %d was expected", h.BaseOffset(), next)}
 		}
-		if spend != nil {
-			if err := spend(int(size)); err != nil {
-				return good, next, err
-			}
-		}
-		if err := checkCRC(s.file, pos, size); err != nil {
+		after := h.NextOffset() // the block may hold other bytes below
+		if err := c.checkBatch(good, size); err != nil {
 			return good, next, err
 		}
-		good, next = pos+size, h.NextOffset()
+		good, next = good+size, after
 	}
+	return good, next, nil
+}
+
+// blockReader reads batches of a file through one block of memory, many small ones at a time.
+type blockReader struct {
+	file  vfs.File
+	end   int64 // bytes that belong to the walk
+	block []byte
+	at    int64 // file position of have
+	have  []byte
+}
+
+// bytes gives n bytes at a position, or what there is of them. n is at most the block's size.
+func (c *blockReader) bytes(pos, n int64) ([]byte, error) {
+	n = min(n, c.end-pos)
+	if pos < c.at || pos+n > c.at+int64(len(c.have)) {
+		got, err := c.file.ReadAt(c.block[:min(int64(len(c.block)), c.end-pos)], pos)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, storageError("read "+c.file.Name(), err)
+		}
+		c.at, c.have = pos, c.block[:got]
+	}
+	off := pos - c.at
+	return c.have[off:min(off+n, int64(len(c.have)))], nil
+}
+
+func (c *blockReader) header(pos int64) (kproto.Batch, int64, error) {
+	b, err := c.bytes(pos, kproto.HeaderSize)
+	if err != nil {
+		return nil, 0, err
+	}
+	if len(b) < kproto.HeaderSize {
+		return nil, 0, &badBatch{pos, "fewer bytes than a batch header"}
+	}
+	h := kproto.Batch(b)
+	size := int64(h.Length()) + batchOverhead
+	if reason := headerFault(h, size, c.end-pos); reason != "" {
+		return nil, 0, &badBatch{pos, reason}
+	}
+	return h, size, nil
+}
+
+func (c *blockReader) checkBatch(pos, size int64) error {
+	if size > int64(len(c.block)) {
+		return checkCRC(c.file, pos, size)
+	}
+	b, err := c.bytes(pos, size)
+	switch {
+	case err != nil:
+		return err
+	case int64(len(b)) < size:
+		return &badBatch{pos, "the file ends inside a batch"}
+	case !kproto.Batch(b).ValidCRC():
+		return &badBatch{pos, "CRC does not match"}
+	}
+	return nil
 }
