@@ -371,3 +371,25 @@ func (l *Log) checkLengths() {
 		}
 	}
 }
+
+// unlikeList tells whether a log that nobody uses has lost a segment, or part of one. It opens none of its files but the list.
+func (l *Log) unlikeList() bool {
+	l.mu.Lock()
+	idle := l.state == stateIdle
+	l.mu.Unlock()
+	if !idle {
+		return false // opening it told
+	}
+	_, sl, known := l.dir.slots.claim(l.id, l.partition)
+	all, err := readManifest(l.dir.fs, l.path())
+	if !known || err != nil {
+		return false
+	}
+	return slices.ContainsFunc(all, func(e sealedEntry) bool {
+		if e.base >= sl.recovery || e.next <= sl.start {
+			return false
+		}
+		info, err := l.dir.fs.Stat(filepath.Join(l.path(), segmentName(e.base, logSuffix)))
+		return errors.Is(err, os.ErrNotExist) || err == nil && info.Size() != e.size
+	})
+}

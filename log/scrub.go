@@ -130,6 +130,9 @@ func (s *Scrubber) Pass(ctx context.Context) error {
 		s.update(func(t *ScrubStats) { t.Total += p.bytes; t.Done += p.bytes - p.left })
 	}
 	for _, p := range parts {
+		if len(p.bases) > 0 && p.log.unlikeList() {
+			_, _ = p.log.Offsets() // opens it, which tells what is missing
+		}
 		for _, base := range p.bases {
 			if s.place = (scrubPlace{s.place.began, p.name, base}); ctx.Err() != nil {
 				return nil

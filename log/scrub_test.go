@@ -111,7 +111,7 @@ func TestScrubGoesOn(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		n := 0
 		d, err := Open("data", Options{FS: &openFiles{FS: x.disk, opened: func(name string) {
-			if n++; strings.HasSuffix(name, logSuffix) && n > 2 {
+			if n++; strings.HasSuffix(name, logSuffix) && n > 3 {
 				cancel()
 			}
 		}}})
@@ -203,5 +203,21 @@ func TestScrubPlaceIsNotTrusted(t *testing.T) {
 			t.Errorf("%q: %+v", text, s.Stats())
 		}
 		must(t, d.Close(context.Background()))
+	}
+}
+
+// TestScrubFindsWhatIsMissing: of a log that nobody uses, too.
+func TestScrubFindsWhatIsMissing(t *testing.T) {
+	for _, spoil := range []func(x *sealedLog){
+		func(x *sealedLog) { must(t, x.disk.Remove(x.places[4].File)) },
+		func(x *sealedLog) { truncate(t, x.disk, x.places[4].File, x.places[6].Position) },
+	} {
+		x := newSealedLog(t)
+		spoil(x)
+		d, _, said := x.open(t)
+		must(t, d.NewScrubber(fast).Pass(t.Context()))
+		if known := d.Damages(); len(known) != 1 || len(said.errors) != 1 {
+			t.Errorf("known %+v, said %q", known, said.errors)
+		}
 	}
 }
