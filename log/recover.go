@@ -317,6 +317,9 @@ func (l *Log) openClean() error {
 	s.sealed = false
 	if e := s.listed; e != nil {
 		s.listed = nil // it will be longer
+		if s.other = s.isOther(e); s.other {
+			return fmt.Errorf("%w: %s is not the segment that was there", errNotClean, s.path(logSuffix))
+		}
 		s.head, s.sum, s.summed = e.head, e.sum, e.size == s.size && s.size > 0
 	}
 	if err := s.loadIndexes(); err != nil {
@@ -510,6 +513,9 @@ func (r *recovery) scan(s *segment, limit int64) (*badBatch, error) {
 		return nil, err
 	}
 	s.forget()
+	if s.other {
+		return &badBatch{0, "it is not the segment that was there at the last stop"}, nil
+	}
 	s.checks.all()
 	w := newWalker(s.file, 0, size)
 	defer w.close()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -195,7 +196,7 @@ func (p *partContent) same(l *Log, o Offsets) error {
 	case o != p.offsets:
 		return fmt.Errorf("offsets %+v, were %+v", o, p.offsets)
 	case !reflect.DeepEqual(windows(l), p.windows):
-		return fmt.Errorf("producers %+v, were %+v", windows(l), p.windows)
+		return fmt.Errorf("%w: %+v, were %+v", errProducers, windows(l), p.windows)
 	case newest.Offset != p.newest.Offset || newest.Timestamp != p.newest.Timestamp:
 		return fmt.Errorf("newest %+v, was %+v", newest, p.newest)
 	case !slices.Equal(l.epochs, p.epochs):
@@ -250,15 +251,45 @@ func (r *rotten) spoil(t *testing.T, unseen func(name string, bit int64, err err
 	return cases
 }
 
+// TestSwappedFiles puts every two files in each other's place, and every file in the place of every other.
+func TestSwappedFiles(t *testing.T) {
+	for _, clean := range []bool{true, false} {
+		r := newRotten(t, clean)
+		names := slices.Sorted(maps.Keys(r.files))
+		cases := 0
+		for i, a := range names {
+			for j, b := range names {
+				disk := r.disk.Crash(vfs.KeepNothing)
+				switch {
+				case i == j:
+					continue
+				case i < j:
+					swapFiles(t, disk, a, b)
+				default:
+					must(t, vfs.WriteFileAtomic(disk, a, []byte(read(t, disk, b)), 0o600))
+				}
+				cases++
+				if err := r.check(disk.Crash(vfs.KeepEverything)); err != nil && !undetectable(a, err) && !undetectable(b, err) {
+					t.Errorf("clean %v: %s and %s: %v", clean, a, b, err)
+				}
+			}
+		}
+		t.Logf("clean %v: %d cases", clean, cases)
+	}
+}
+
 var (
 	errEpochs = errors.New("epochs differ")
 	errTime   = errors.New("time found elsewhere")
+	// A snapshot does not say which one it is.
+	errProducers = errors.New("producers differ")
 )
 
 // undetectable is what Kafka's formats give no means to see when a partition is opened, and "log verify" reports: an epoch in a batch that is another
-// plausible one, and a time index cut between two entries.
+// plausible one, and a time index cut between two entries or put in the place of another; and that a snapshot of the producers is another one.
 func undetectable(name string, err error) bool {
-	return errors.Is(err, errEpochs) && filepath.Ext(name) == logSuffix || errors.Is(err, errTime) && filepath.Ext(name) == timeSuffix
+	return errors.Is(err, errEpochs) && filepath.Ext(name) == logSuffix || errors.Is(err, errTime) && filepath.Ext(name) == timeSuffix ||
+		errors.Is(err, errProducers) && filepath.Ext(name) == producerSuffix
 }
 
 func flipBit(t testing.TB, fs vfs.FS, name string, bit int64) {

@@ -30,6 +30,7 @@ type segment struct {
 	holes  []damage // where it is damaged, ascending; replaced, never changed in place. Guarded by Log.mu, in a sealed segment too.
 	checks checks
 	lost   bool         // its file is missing: it has a hole and nothing else
+	other  bool         // it is not the file that a clean stop left
 	listed *sealedEntry // what the list of sealed segments says of it; nil: it is not from there
 	head   uint32       // CRC field of the first batch
 	sum    uint32       // of all headers, as in sealedEntry

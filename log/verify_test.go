@@ -109,10 +109,10 @@ func removeAll(t testing.TB, fs vfs.FS, dir, suffix string) {
 
 // TestVerifyAfterPowerCuts: what a power cut leaves is never damage.
 func TestVerifyAfterPowerCuts(t *testing.T) {
-	for _, sc := range scenarios[:4] {
+	for _, sc := range scenarios {
 		w := newWorld(t)
 		s := sweepOf(w, sc.name)
-		s.Stride = 7
+		s.Stride = 3
 		s.Check = func(img *vfs.Mem, _ promises, _ bool) error {
 			r, err := Verify(img, "data")
 			if errors.Is(err, ErrNoLog) || errors.Is(err, os.ErrNotExist) {
