@@ -25,6 +25,7 @@ func (f *fetchCall) answer() {
 	f.answered()
 	a := fetchAnswer{fetchCall: f, w: wireWriter{b: server.GetBuffer(f.headerSize()), flex: f.flexible()}}
 	a.write()
+	f.draw()
 	req, reply := f.req, a.reply()
 	if reply.Done == nil {
 		f.free()

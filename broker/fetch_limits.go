@@ -181,19 +181,28 @@ func (f *fetchCall) reserve() bool {
 	return took || !lost
 }
 
-// settle ends the account of an answer: what was not sent is given back, and what was is noted for when the connection
-// turns out to read for another group.
+// draw notes what the answer takes along, for when the connection turns out to read for another group. It comes before the answer: the client's
+// next fetch may be here before the server is told that the answer was sent.
+func (f *fetchCall) draw() {
+	for i := range f.parts {
+		p := &f.parts[i]
+		if d := p.draft(); d != nil && d.taken {
+			p.sub.drawn(d.sub, &d.grant)
+		}
+	}
+}
+
+// settle ends the account of an answer: what was not sent is given back.
 func (f *fetchCall) settle(sent server.Sent) {
 	for i := range f.parts {
 		p := &f.parts[i]
 		switch d := p.draft(); {
 		case d == nil || !d.taken:
-		case sent == server.SentNothing:
+		case sent == server.SentNothing && p.sub.undrawn(d.sub):
 			f.refund(p)
 		default:
 			d.taken = false
 			count(&f.broker.dispatch.charged, d.plan.Cost())
-			p.sub.drawn(d.sub, &d.grant)
 		}
 	}
 }
@@ -324,7 +333,23 @@ func (s *subscription) drawn(name string, g *throttle.Grant) {
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.sub == name { // else it moved while the answer was being sent
+	if u.sub == name { // else it moved since the plan was made
 		u.use.Add(g)
 	}
+}
+
+// undrawn forgets what was taken under a name, since it is to be given back to where it was taken from. It tells false if it has moved to another
+// name's counters: there it stays.
+func (s *subscription) undrawn(name string) bool {
+	u := s.use.Load()
+	if u == nil {
+		return true
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.sub != name {
+		return false
+	}
+	u.use = throttle.Use{}
+	return true
 }
