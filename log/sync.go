@@ -87,7 +87,7 @@ func (l *Log) sync() {
 func (l *Log) endSync() {
 	defer l.mu.Unlock()
 	l.queued = false
-	if l.again && l.state == stateOpen && l.durable < l.end {
+	if l.again && l.state == stateOpen && (l.durable < l.end || len(l.sealing) > 0) { // retention waits for what it has rolled to be sealed
 		if cfg := l.cfg.Load(); cfg.Durability == Interval && !l.force {
 			l.scheduleLater(cfg.SyncInterval)
 		} else {
