@@ -3,7 +3,6 @@ package broker
 import (
 	"encoding/binary"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -45,7 +44,7 @@ func produce(b *Broker, r *server.Request) {
 		r.Abort("malformed Produce body")
 		return
 	}
-	c := newProduceCall()
+	c := newProduceCall(b)
 	c.begin(b, r, q)
 	c.appendAll()
 	if q.acks == 0 {
@@ -77,10 +76,8 @@ type produceCall struct {
 	timer      *time.Timer
 }
 
-var produceCalls sync.Pool
-
-func newProduceCall() *produceCall {
-	if c, ok := produceCalls.Get().(*produceCall); ok {
+func newProduceCall(b *Broker) *produceCall {
+	if c, ok := b.produceCalls.Get().(*produceCall); ok {
 		return c
 	}
 	return &produceCall{seen: map[*log.Log]struct{}{}}
@@ -441,13 +438,14 @@ func (c *produceCall) release() {
 	if c.owners.Add(-1) > 0 {
 		return
 	}
+	pool := &c.broker.produceCalls
 	c.broker, c.req, c.refuse, c.head, c.out = nil, nil, nil, produceHead{}, wireWriter{}
 	for i := range c.parts {
 		c.parts[i].log, c.parts[i].ticket = nil, log.Ticket{}
 	}
 	clear(c.seen)
 	if c.parts = c.parts[:0]; cap(c.parts) <= maxPooledParts {
-		produceCalls.Put(c)
+		pool.Put(c)
 	}
 }
 

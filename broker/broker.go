@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"sync"
 	"sync/atomic"
 
 	"sluice/catalog"
@@ -51,6 +52,7 @@ type Broker struct {
 	cleaner       *log.Cleaner // nil: log.cleaner.enable is false
 	scrubber      *log.Scrubber
 	metrics       *metrics
+	produceCalls  sync.Pool     // 00_produce.go; the broker's own, as a call keeps its timer
 	fetchSessions fetchSessions // fetch_session.go; the zero value is ready
 	dispatch      *dispatch
 	ready         atomic.Bool // between the end of Start and Close

@@ -17,7 +17,7 @@ import (
 // appendPath is a Produce of one batch from the parsed header to the resolved tickets, without the connection.
 func appendPath(b *Broker, req *server.Request) {
 	q, _ := scanProduce(req.Body, req.Version)
-	c := newProduceCall()
+	c := newProduceCall(b)
 	c.begin(b, req, q)
 	c.appendAll()
 	for i := range c.parts {
