@@ -593,12 +593,13 @@ func (r *recovery) take(s *segment, h kproto.Batch, pos, n int64) {
 	r.scanned += n
 }
 
-// stop ends the log at the first bad batch. Below the recorded durable offset that is damage: everything is kept, nothing after it is served, and nothing is appended.
+// stop ends the log at the first bad batch. Below the recorded durable offset that is damage: everything is kept, nothing after it is served, and nothing is appended;
+// unless nothing above the log's start was durable: what lies below it is nobody's any more.
 // At or above it, it is what a power cut leaves of writes that were never acknowledged: cut off, loudly, and kept aside.
 func (r *recovery) stop(i int, bad *badBatch) error {
 	l := r.log
 	s := l.segs[i]
-	if r.known && r.expected < r.slot.durable {
+	if r.known && max(r.expected, l.start) < r.slot.durable {
 		l.damage = &damage{offset: r.expected, end: maxOffset, file: s.path(logSuffix), pos: bad.pos, posEnd: bad.pos, reason: bad.reason}
 		l.dir.damaged.Store(l, nil)
 		l.dir.logger.Error("data is damaged: earlier offsets can be read, nothing can be appended", "topic", l.topic, "partition", l.partition, "damage", l.damage.Error())
