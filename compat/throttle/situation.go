@@ -71,7 +71,7 @@ func (r situation) check(ctx context.Context, c members.Client, topic, address s
 	return r.compare(counts, begin, seconds)
 }
 
-// compare allows what one period brings, or one in a hundred if that is more; in a short run two periods: on a busy machine its ends may be late.
+// compare allows what one period brings, or one in a hundred if that is more.
 func (r situation) compare(counts []*count, begin time.Time, seconds int) error {
 	got := make([]int, r.groups)
 	for _, n := range counts {
@@ -79,9 +79,6 @@ func (r situation) compare(counts []*count, begin time.Time, seconds int) error 
 	}
 	want := r.each * seconds
 	tolerance := max(r.each, want/100)
-	if seconds < fullSeconds {
-		tolerance = 2 * r.each
-	}
 	var errs []error
 	for g, n := range got {
 		if n < want-tolerance || n > want+tolerance {
