@@ -49,6 +49,16 @@ func (t *limitTarget) policy() (limitPolicy, error) {
 	return p, usagef("--level %s does not go with --%s; it can be %s", t.Level, p.Scope, strings.Join(levels, " or "))
 }
 
+// open finds the settings that the flags mean, and connects to the broker that has them. The caller closes the client.
+func (t *limitTarget) open(ctx context.Context, s *streams, f *clientFlags) (limitPolicy, configResources, error) {
+	p, err := t.policy()
+	if err != nil {
+		return p, configResources{}, err
+	}
+	client, err := f.connect(ctx, s)
+	return p, configResources{client}, err
+}
+
 type throttleSetCmd struct {
 	clientFlags `embed:""`
 	limitTarget `embed:""`
@@ -78,16 +88,11 @@ func (c *throttleSetCmd) Validate() error {
 
 // Run sets what is given, and says what holds then.
 func (c *throttleSetCmd) Run(ctx context.Context, s *streams) error {
-	p, err := c.policy()
+	p, r, err := c.open(ctx, s, &c.clientFlags)
 	if err != nil {
 		return err
 	}
-	client, err := c.connect(ctx, s)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	r := configResources{client}
+	defer r.client.Close()
 	if err := r.alter(ctx, p, c.changes(p.keys())); err != nil {
 		return err
 	}
@@ -127,17 +132,12 @@ type throttleUnsetCmd struct {
 
 // Run takes all settings of a limit back. It is no error if there are none.
 func (c *throttleUnsetCmd) Run(ctx context.Context, s *streams) error {
-	p, err := c.policy()
+	p, r, err := c.open(ctx, s, &c.clientFlags)
 	if err != nil {
 		return err
 	}
-	client, err := c.connect(ctx, s)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
+	defer r.client.Close()
 	keys := p.keys()
-	r := configResources{client}
 	if err := r.unset(ctx, p, []string{keys.messages, keys.bytes, keys.period}); err != nil {
 		return err
 	}
