@@ -19,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"sluice/broker"
@@ -185,7 +186,7 @@ func (o *Options) fs() vfs.FS {
 func (b *Broker) open(o Options) error {
 	listeners, err := server.Listen(o.Listen)
 	if err != nil {
-		return fmt.Errorf("listen on %s: %w", o.Listen, err)
+		return listenError("Kafka clients", o.Listen, err)
 	}
 	b.addr = listeners[0].Addr().String()
 	c := b.broker.Config()
@@ -203,6 +204,19 @@ func (b *Broker) open(o Options) error {
 		})
 	}
 	return b.openAdmin(o)
+}
+
+// listenError says what to do about an address that cannot be had.
+func listenError(purpose, addr string, err error) error {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%s is in use by another process: stop that one, or choose another address for %s (port 0 takes a free one): %w", addr, purpose, err)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("this user may not listen on %s: ports below 1024 need the right to (CAP_NET_BIND_SERVICE); choose another address for %s: %w", addr, purpose, err)
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return fmt.Errorf("%s is no address of this machine: choose another one for %s: %w", addr, purpose, err)
+	}
+	return fmt.Errorf("listen on %s for %s: %w", addr, purpose, err)
 }
 
 // idleTimeout is the server's form of connections.max.idle.ms, where a negative value means for ever.
@@ -226,7 +240,7 @@ func (b *Broker) openAdmin(o Options) error {
 	if o.AdminListen != "" {
 		l, err := net.Listen("tcp", o.AdminListen)
 		if err != nil {
-			return fmt.Errorf("listen on %s for the admin port: %w", o.AdminListen, err)
+			return listenError("the admin port", o.AdminListen, err)
 		}
 		listeners = append(listeners, l)
 	}

@@ -87,11 +87,22 @@ func run(ctx context.Context, args []string, s *streams) (code int) {
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(s),
 	)
-	command, err := parser.Parse(args)
+	command, err := parser.Parse(withHelp(args))
 	if err != nil {
 		return report(s.err, usageError{err}, helpFor(err))
 	}
 	return report(s.err, command.Run(), "sluice "+commandPath(command)+" --help")
+}
+
+// withHelp says --help where people ask for help in other words: "sluice help topic create", and "sluice" alone.
+func withHelp(args []string) []string {
+	switch {
+	case len(args) == 0:
+		return []string{"--help"}
+	case args[0] == "help":
+		return append(args[1:len(args):len(args)], "--help")
+	}
+	return args
 }
 
 // usageError is a mistake in the command line.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,6 +36,37 @@ func TestServeRefusesSettings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := serveWith(t, t.Context(), tc.file, tc.args...)
+			if r.code == exitOK {
+				t.Error("it served")
+			}
+			for _, part := range tc.want {
+				if !strings.Contains(r.err, part) {
+					t.Errorf("%q does not contain %q", r.err, part)
+				}
+			}
+		})
+	}
+}
+
+// An address that cannot be had stops the broker with a sentence that says what to do.
+func TestServeRefusesAddresses(t *testing.T) {
+	taken, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for name, tc := range map[string]struct {
+		args []string
+		want []string // parts of standard error
+	}{
+		"taken":             {[]string{"--listen", taken.Addr().String()}, []string{taken.Addr().String(), "in use by another process", "choose another address for Kafka clients"}},
+		"taken, admin":      {[]string{"--admin-listen", taken.Addr().String()}, []string{"in use by another process", "the admin port"}},
+		"of others":         {[]string{"--listen", "192.0.2.1:0", "--insecure"}, []string{"192.0.2.1:0 is no address of this machine"}},
+		"open to others":    {[]string{"--listen", "0.0.0.0:0"}, []string{"--insecure"}},
+		"not host and port": {[]string{"--listen", "9092"}, []string{"host:port"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := serveWith(t, t.Context(), "", tc.args...)
 			if r.code == exitOK {
 				t.Error("it served")
 			}
