@@ -46,6 +46,7 @@ func runners() []runner {
 		{folder: "kcat", needs: []need{needKcat}, run: script("bash", "kcat/check.sh")},
 		{folder: "confluent-kafka-python", needs: []need{needPython}, run: script("/usr/bin/python3", "confluent-kafka-python/check.py")},
 		{folder: "kafka-configs", needs: []need{needKafkaTools}, run: script("bash", "kafka-configs/check.sh")},
+		{folder: "kafka-dump-log", needs: []need{needKafkaTools}, run: tool("kafka-dump-log")},
 		{folder: "franz-go", run: library(franzgo.New)},
 		{folder: "sarama", run: library(sarama.New)},
 		{folder: "kafka-go", run: library(kafkago.New)},
