@@ -220,6 +220,9 @@ func (c *consumer) stray() {
 	c.l.do(Heartbeat{h}, func(any, error) {})
 	s := kmsg.NewPtrSyncGroupRequest()
 	s.Group, s.MemberID, s.Generation = c.group, other.id, c.generation-1
+	if other.group == c.group && other.generation == s.Generation { // the group was made again meanwhile, and other may lead it: nobody is assigned anything
+		c.l.careless[ledGeneration{c.group, s.Generation}] = true
+	}
 	c.l.do(Sync{s}, func(any, error) {})
 	j := kmsg.NewPtrJoinGroupRequest()
 	j.Version, j.Group, j.MemberID = 9, c.group, "stranger"
