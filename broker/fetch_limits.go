@@ -10,8 +10,8 @@ import (
 	"sluice/throttle"
 )
 
-// The throttled side of Fetch. A partition to which limits apply is planned batch by batch against what its counters have;
-// the plans are taken from the counters when the answer is due and not before, so that a fetch that waits holds nothing. A
+// The throttled side of Fetch. A partition to which limits apply is planned against what its counters have: as a whole if they have enough for all of it, and
+// else batch by batch. The plans are taken from the counters when the answer is due and not before, so that a fetch that waits holds nothing. A
 // partition whose counters have nothing counts as one without new data: it holds up no other, throttle_time_ms stays 0, and
 // its fetch waits for allowance as it waits for data, until max_wait at the longest. min_bytes is waited for as long as data
 // lack, not allowance: that would lapse.
@@ -131,8 +131,10 @@ func (f *fetchCall) trim(p *fetchPart, limit int64) error {
 	if d == nil {
 		return nil
 	}
-	if err := p.log.Trim(&p.rng, d); err != nil {
-		return err
+	if records, known := p.rng.Records(); !known || !d.plan.AddAll(records, p.rng.Len) {
+		if err := p.log.Trim(&p.rng, d); err != nil {
+			return err
+		}
 	}
 	d.plan.More = d.plan.More || p.rng.Next < limit
 	p.limit.lapses = d.plan.Cut() && p.rng.Len > 0

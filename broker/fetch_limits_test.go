@@ -128,6 +128,27 @@ func TestBatchesAndBytesByPeriod(t *testing.T) {
 	}
 }
 
+// What a limit has enough for leaves at once, whatever the mode takes a batch for; records that nobody sees are not charged.
+func TestWhatFitsLeavesAtOnce(t *testing.T) {
+	for _, mode := range []throttle.Mode{throttle.Approximate, throttle.Precise} {
+		inBubble(t, throttle.Settings{Topic: msgs(10_000), MaxReadBatches: 7, Mode: mode}, func(b *bubble) {
+			x := b.topic("x", 1, nil)
+			b.backlog(x, 200, 3, 10)
+			_, err := x.partition(0).Append(kproto.EndMarker{Commit: true}.Batch(7, 0, 0), log.AppendOptions{Internal: true})
+			check(t, err)
+			b.backlog(x, 100, 3, 10)
+			r := b.read("r", time.Second, nil, at(x, 0, 1))
+			b.readers.Wait()
+			if len(r.got) == 0 || r.got[0].records < 899 {
+				t.Errorf("%v: %+v", mode, r.got)
+			}
+			if n := b.b.dispatch.charged[throttle.Messages].Load(); n != 899 {
+				t.Errorf("%v: %d messages were charged, 899 of 900 were asked for", mode, n)
+			}
+		})
+	}
+}
+
 // A partition without allowance is as one without data: it holds up no other, and nobody is told of a throttle time.
 func TestThrottledBesideUnthrottled(t *testing.T) {
 	inBubble(t, throttle.Settings{}, func(b *bubble) {

@@ -139,7 +139,9 @@ func (f *fetchCall) waitsOn(part int) {
 		f.broker.dispatch.holding.Add(1)
 	}
 	f.waiting = next
-	f.broker.dispatch.throttledBy[next.cause].Add(1)
+	if next.cause >= forAllowance {
+		f.broker.dispatch.throttledBy[next.cause].Add(1)
+	}
 }
 
 // waitEnds books what is left of the wait.

@@ -17,7 +17,7 @@ type dispatch struct {
 	*throttle.Throttle
 	waits       fetchWaits
 	holding     atomic.Int64         // fetches that are held now
-	throttledBy [causes]atomic.Int64 // how often a fetch began to wait for each
+	throttledBy [causes]atomic.Int64 // how often a fetch began to wait for allowance
 	rounds      atomic.Uint32        // of fetches that begin with another partition each
 
 	// What left under limits, by unit as it was charged, and what was charged and given back.

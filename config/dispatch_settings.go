@@ -67,7 +67,7 @@ var dispatchRows = []*row{
 	{
 		name: "dispatch.max.read.batch.size", aliases: []string{"dispatcherMaxReadBatchSize"}, kind: kindInt, def: "100", allow: atLeast(1), live: true,
 		broker: whole(func(b *Broker) *int { return &b.Dispatch.MaxReadBatches }),
-		doc:    "The most batches that one read of a throttled partition takes.",
+		doc:    "The most batches that one read takes of a partition whose limit has not enough for all of them, when messages are counted approximately.",
 	},
 	{
 		name: "dispatch.throttling.exempt.principals", kind: kindList, allow: listOf("User:name", ":"), live: true,

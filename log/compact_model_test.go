@@ -251,6 +251,9 @@ func (m *compactModel) checkReads(batches []kproto.Batch, there []modelRecord, o
 		if err != nil || !bytes.Equal(got, batches[i]) {
 			return fmt.Errorf("read from %d: %d bytes, want the batch at %d (%w)", from, len(got), batches[i].BaseOffset(), err)
 		}
+		if _, err := countsAgree(m.log, from, o.High, m.rng.IntN(2000)); err != nil {
+			return err
+		}
 		ms := m.now - m.rng.Int64N(2000)
 		want := nowhere
 		if i := slices.IndexFunc(there, func(r modelRecord) bool { return r.time >= ms }); i >= 0 {

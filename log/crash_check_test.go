@@ -161,6 +161,9 @@ func readBatches(l *Log, o Offsets) ([]kproto.Batch, error) {
 			return nil, fmt.Errorf("read at %d of %+v got nothing", at, o)
 		}
 		eachBatch(b, func(b kproto.Batch) { all = append(all, b) })
+		if _, err := countsAgree(l, at, o.High, 1<<20); err != nil {
+			return nil, err
+		}
 		at = next
 	}
 	return all, nil

@@ -79,6 +79,10 @@ func (x *sealedLog) read(t testing.TB, l *Log, order []int) (ok []int) {
 		}
 	}
 	slices.Sort(ok)
+	for _, i := range ok {
+		_, err := countsAgree(l, x.batches[i].BaseOffset(), o.High, 1<<20)
+		must(t, err)
+	}
 	return ok
 }
 

@@ -18,6 +18,7 @@ type Range struct {
 	Pos  int64
 	Len  int64 // 0: nothing there
 	Next int64 // offset after the last batch in the range
+	from int64 // offset that was asked for
 	seg  *segment
 }
 
@@ -130,7 +131,7 @@ func (v *view) read(from, max int64, whole bool) (Range, error) {
 	if size > max && !whole {
 		return Range{}, nil
 	}
-	r := Range{File: v.seg.file, Pos: start, Len: size, Next: next, seg: v.seg}
+	r := Range{File: v.seg.file, Pos: start, Len: size, Next: next, from: from, seg: v.seg}
 	switch {
 	case size > max:
 	case v.limit == maxOffset && v.end-start <= max:

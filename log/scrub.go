@@ -296,8 +296,11 @@ func (t *scrubTarget) read(r *sealedReader, pos, expected int64, spend func(int)
 	r.read(t.copy)
 	r.pos, r.expected = pos, expected
 	for {
-		switch _, _, err := r.next(); {
+		switch b, at, err := r.next(); {
 		case err == nil:
+			if t.live != nil {
+				t.live.lacks.add(at, lackOf(b))
+			}
 		case !errors.Is(err, io.EOF):
 			return err
 		default:

@@ -29,6 +29,7 @@ type segment struct {
 	busy   bool     // a swap is replacing its files: they are not to be removed meanwhile
 	holes  []damage // where it is damaged, ascending; replaced, never changed in place. Guarded by Log.mu, in a sealed segment too.
 	checks checks
+	lacks  lacks
 	lost   bool         // its file is missing: it has a hole and nothing else
 	other  bool         // it is not the file that a clean stop left
 	listed *sealedEntry // what the list of sealed segments says of it; nil: it is not from there
@@ -97,6 +98,7 @@ func (s *segment) rel(offset int64) uint32 {
 func (s *segment) note(h kproto.Batch, pos, size, interval int64) {
 	last := h.LastOffset()
 	s.sumUp(h, pos)
+	s.lacks.add(pos, lackOf(h))
 	if h.MaxTimestamp() > s.maxTime && h.Count() > 0 { // a batch that compaction emptied has the time of no record
 		s.maxTime, s.maxTimeOffset = h.MaxTimestamp(), last
 	}

@@ -49,4 +49,24 @@ var throttling = []mutant{
 		file: "throttle/partition.go", pkg: inThrottle, tests: "TestSweep",
 		old: "v.used() > v.floor || c.waitedFor()", new: "v.used() < 0 || c.waitedFor()",
 	},
+	{
+		name: "a list of batches is planned as one and taken though others were first", short: true,
+		file: "throttle/plan.go", pkg: inThrottle, tests: "TestAddAllNeverPassesTheLine",
+		old: "p.before = Cost{max(0, counted[messages]-1), max(0, counted[bytes]-1)}", new: "p.before = Cost{}",
+	},
+	{
+		name: "the count of a range takes a control batch for a record",
+		file: "log/lacks.go", pkg: inLog, tests: "TestRecordsOfRanges",
+		old: "\tif h.Control() {\n\t\treturn offsets\n\t}\n", new: "",
+	},
+	{
+		name: "the count of a range does not know what the first read found",
+		file: "log/check.go", pkg: inLog, tests: "TestRecordsOfRanges",
+		old: "\t\ts.lacks.add(good, lack)\n", new: "\t\t_ = lack\n",
+	},
+	{
+		name: "the count of a range does not know what the scrubber found",
+		file: "log/scrub.go", pkg: inLog, tests: "TestRecordsOfRanges",
+		old: "t.live.lacks.add(at, lackOf(b))", new: "_, _ = at, b",
+	},
 }
