@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"sluice/kproto"
 )
@@ -38,6 +39,7 @@ func newMetrics(b *Broker) *metrics {
 	gauge := func(name, help string, value func() float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value)
 	}
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(damageMetrics{b}, scrubMetrics{b})
 	m.registry.MustRegister(requests, m.errors, m.panics, m.groups, retentionMetrics{b}, diskMetrics{b}, cleanerMetrics{b},
 		newLagMetrics(b), newDispatchMetrics(b), b.stalls.episodes, b.stalls.evictions,

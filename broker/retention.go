@@ -43,6 +43,8 @@ func (r *retention) start(b *Broker) {
 				return
 			case <-retry.C:
 				b.retryDeletions()
+			case <-b.dir.Overfull():
+				b.dir.RetainOverfull(ctx)
 			case <-timer.C:
 				r.pass(ctx, b, time.Since(began))
 				timer.Reset(interval)

@@ -173,3 +173,19 @@ func TestRetentionMetrics(t *testing.T) {
 		}
 	}
 }
+
+// A partition that has outgrown retention.bytes by a segment does not wait for the next check.
+func TestRetentionBySizeDoesNotWait(t *testing.T) {
+	n := startNode(t, map[string]string{"log.retention.check.interval.ms": "3600000"})
+	c := n.dial()
+	c.mustCreate("bytes", "retention.bytes", "400", "internal.segment.bytes", "200")
+	for i := range 20 {
+		if p := c.produce("bytes", 0, fmt.Sprint("value-", i, strings.Repeat("x", 60))); p.ErrorCode != 0 {
+			t.Fatalf("%+v", p)
+		}
+	}
+	waitUntil(t, func() bool { start, _ := c.edges("bytes"); return start >= 16 })
+	if passes := n.retention.passes.Load(); passes != 0 {
+		t.Errorf("%d checks of all partitions", passes)
+	}
+}

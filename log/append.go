@@ -59,6 +59,7 @@ func (l *Log) Append(b kproto.Batch, o AppendOptions) (Appended, error) {
 		return Appended{}, err
 	}
 	l.afterAppend(cfg)
+	l.noteFill(cfg)
 	return l.appended(cfg, base, l.end, replyTime, false), nil
 }
 
@@ -200,7 +201,7 @@ func (l *Log) addSegment() (*segment, error) {
 	if err := s.open(os.O_RDWR | os.O_CREATE | os.O_TRUNC); err != nil {
 		return nil, err
 	}
-	l.newFiles = true
+	l.newFiles, l.fill = true, fullness{}
 	// Readers hold slices of segs: a new one is made, never changed in place.
 	l.segs = append(l.segs[:len(l.segs):len(l.segs)], s)
 	return s, nil

@@ -125,7 +125,7 @@ func (l *Log) showSwap(x *swap) {
 		return
 	}
 	x.fresh.busy, x.shown = true, true
-	l.segs = slices.Concat(l.segs[:i], []*segment{x.fresh}, l.segs[i+len(x.old):])
+	l.segs, l.fill = slices.Concat(l.segs[:i], []*segment{x.fresh}, l.segs[i+len(x.old):]), fullness{}
 	if slices.Contains(x.old, l.visible.seg) {
 		l.visible.seg = nil // found again by offset
 	}

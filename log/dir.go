@@ -45,6 +45,7 @@ type Dir struct {
 	slots     *slots
 	syncer    *syncer
 	reaper    *reaper
+	overfull  *overfull
 	deleted   deletions
 	damaged   sync.Map // the logs in which damage was found
 	space     *space
@@ -76,6 +77,7 @@ func Open(path string, o Options) (*Dir, error) {
 	d := &Dir{path: path, fs: o.FS, logger: o.Logger, lock: lock, logs: map[string]*Log{}, retryGap: retryGap}
 	d.syncer = newSyncer(cmp.Or(o.Syncers, defaultSyncers))
 	d.reaper = &reaper{fs: o.FS, logger: o.Logger}
+	d.overfull = newOverfull()
 	d.space = &space{fs: o.FS, dir: path, name: filepath.Join(path, ballastFile), reaper: d.reaper, logger: o.Logger}
 	if err := d.open(made); err != nil {
 		_ = lock.Close()

@@ -83,6 +83,7 @@ type Log struct {
 	slotIndex int  // -1: none yet
 	idle      *idleLook
 	recovery  int64
+	fill      fullness
 
 	cleaned cleanPoint
 	cleaner cleanerHold
@@ -116,6 +117,7 @@ func (l *Log) SetConfig(c *Config) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cfg.Store(c)
+	l.fill = fullness{}
 	if l.state == stateOpen && l.durable < l.end {
 		l.scheduleSync(true)
 	}

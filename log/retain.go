@@ -281,6 +281,7 @@ func (l *Log) letGo(why Cause) []string {
 		s.release()
 	}
 	if segments > 0 {
+		l.fill = fullness{}
 		l.dir.deleted.add(why, segments, bytes)
 		l.dir.logger.Info("segments deleted", "topic", l.topic, "partition", l.partition, "start", l.start, "segments", segments, "bytes", bytes, "cause", why)
 	}

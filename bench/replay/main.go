@@ -11,10 +11,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"sluice"
+	"sluice/bench/internal/chart"
 )
 
 // options are the flags.
@@ -97,14 +97,5 @@ func (r *run) text(seconds int) string {
 		all = append(all, s.latency)
 	}
 	return fmt.Sprintf("%-20s records %5d  p50 %8v  p99 %8v  max %8v  replayed %4d MB/s", r.name, len(all),
-		percentile(all, 50), percentile(all, 99), percentile(all, 100), r.replayed/int64(seconds)/1e6)
-}
-
-// percentile is the nearest rank; 0 of nothing.
-func percentile(all []time.Duration, p int) time.Duration {
-	if len(all) == 0 {
-		return 0
-	}
-	slices.Sort(all)
-	return all[max(0, (len(all)*p+99)/100-1)].Round(10 * time.Microsecond)
+		chart.Percentile(all, 50), chart.Percentile(all, 99), chart.Percentile(all, 100), r.replayed/int64(seconds)/1e6)
 }
