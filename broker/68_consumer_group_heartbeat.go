@@ -15,11 +15,12 @@ func (b *Broker) consumerGroupHeartbeat(c *call, q *kmsg.ConsumerGroupHeartbeatR
 		resp.ErrorCode = code
 		return resp
 	}
-	if err := checkGroupID(q.Group); err != nil {
+	if err := c.checkConsumerGroup(q.Group); err != nil {
 		c.answer(refuse(c.code(err)))
 		return
 	}
 	c.conn().carry(q.Group)
 	b.groups.wantTopics()
+	b.groups.pace.count(b.groups)
 	c.askGroup(q.Group, group.ConsumerHeartbeat{Req: q, Client: c.groupClient(), NewMemberID: newUUID().String()}, refuse)
 }

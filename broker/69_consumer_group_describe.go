@@ -12,6 +12,15 @@ import (
 func (b *Broker) consumerGroupDescribe(c *call, q *kmsg.ConsumerGroupDescribeRequest) {
 	resp := kmsg.NewPtrConsumerGroupDescribeResponse()
 	resp.Groups = make([]kmsg.ConsumerGroupDescribeResponseGroup, len(q.Groups))
+	if !b.config().Groups.ConsumerProtocol {
+		for i, id := range q.Groups {
+			resp.Groups[i] = kmsg.NewConsumerGroupDescribeResponseGroup()
+			resp.Groups[i].Group = id
+			resp.Groups[i].ErrorCode, resp.Groups[i].ErrorMessage = c.fail(errNotOffered)
+		}
+		c.answer(resp)
+		return
+	}
 	each(c, q.Groups, func(i int) machine.Event { return group.ConsumerDescribe{Group: q.Groups[i]} },
 		func(i int, v any, err error) {
 			g := kmsg.NewConsumerGroupDescribeResponseGroup()

@@ -17,6 +17,7 @@ import (
 var (
 	errGroupID         = kproto.Errorf(kproto.InvalidGroupID, "The group id is empty.")
 	errGroupIDNotFound = kproto.Errorf(kproto.GroupIDNotFound, "There is no such group.")
+	errNotOffered      = kproto.Errorf(kproto.UnsupportedVersion, "The consumer protocol is not among group.coordinator.rebalance.protocols.")
 	errGroupTwice      = kproto.Errorf(kproto.InvalidRequest, "The group is named twice in one request.")
 )
 
@@ -27,6 +28,14 @@ func checkGroupID(id string) error {
 		return errGroupID
 	}
 	return nil
+}
+
+// checkConsumerGroup is checkGroupID for requests of the consumer protocol, which may be turned off.
+func (c *call) checkConsumerGroup(id string) error {
+	if !c.b.config().Groups.ConsumerProtocol {
+		return errNotOffered
+	}
+	return checkGroupID(id)
 }
 
 // groupError makes of a failure below what a group's client can act on: to look for the coordinator again and retry.

@@ -116,9 +116,5 @@ func (g *groups) settingsOf(id string) (group.ConsumerSettings, bool) {
 	if own == nil {
 		return group.ConsumerSettings{}, false
 	}
-	return consumerSettings(own), true
-}
-
-func consumerSettings(c *config.Group) group.ConsumerSettings {
-	return group.ConsumerSettings{ConsumerSessionTimeout: c.SessionTimeout, ConsumerHeartbeatInterval: c.HeartbeatInterval}
+	return g.consumerSettings(own), true
 }

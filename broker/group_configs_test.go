@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"sluice/kproto"
 )
 
 // listed is ListConfigResources v1 of one type.
@@ -87,13 +89,16 @@ func TestGroupConfigsTakeEffect(t *testing.T) {
 		epoch = r.MemberEpoch
 		return r.HeartbeatIntervalMillis
 	}
-	first := interval() // short: the group has just changed
-	waitUntil(t, func() bool { return interval() == 5000 })
-	if first >= 5000 {
+	calm := int32(calmInterval.Milliseconds())
+	first := interval() // shorter: the group has just changed
+	n.restart()         // a new process finds the group calm
+	c = n.dial()
+	waitUntil(t, func() bool { return interval() == calm })
+	if first >= calm {
 		t.Errorf("the first interval is %d", first)
 	}
 	c.set(typeGroup, "other", "consumer.heartbeat.interval.ms", "9000")
-	if got := interval(); got != 5000 {
+	if got := interval(); got != calm {
 		t.Errorf("with the setting of another group: %d", got)
 	}
 	c.set(typeGroup, "g", "consumer.heartbeat.interval.ms", "7000")
@@ -106,8 +111,14 @@ func TestGroupConfigsTakeEffect(t *testing.T) {
 		t.Errorf("after a restart: %d", got)
 	}
 	c.edit(1, false, incremental(typeGroup, "g", edit{1, "consumer.heartbeat.interval.ms", null}))
-	if got := interval(); got != 5000 {
+	if got := interval(); got != calm {
 		t.Errorf("taken back: %d", got)
+	}
+	n.opts.Static = map[string]string{"group.consumer.heartbeat.interval.ms": "5000"}
+	n.restart()
+	c = n.dial()
+	if got := interval(); got != 5000 {
+		t.Errorf("with a setting of the broker's that is as its default: %d", got)
 	}
 }
 
@@ -122,5 +133,28 @@ func TestGroupConfigsOutsideNewBounds(t *testing.T) {
 	}
 	if !n.logs.contains("out of bounds") {
 		t.Error("nobody was told")
+	}
+}
+
+// Where the consumer protocol is not offered its requests say so, and the classic one works.
+func TestConsumerProtocolNotOffered(t *testing.T) {
+	c := startNode(t, map[string]string{"group.coordinator.rebalance.protocols": "classic"}).dial()
+	beat := kmsg.NewPtrConsumerGroupHeartbeatRequest()
+	beat.Group, beat.MemberID = "g", "m"
+	if r := do[*kmsg.ConsumerGroupHeartbeatResponse](c, beat, 1); r.ErrorCode != kproto.UnsupportedVersion {
+		t.Errorf("heartbeat: %d", r.ErrorCode)
+	}
+	describe := kmsg.NewPtrConsumerGroupDescribeRequest()
+	describe.Groups = []string{"g", "g"}
+	for _, g := range do[*kmsg.ConsumerGroupDescribeResponse](c, describe, 1).Groups {
+		if g.Group != "g" || g.ErrorCode != kproto.UnsupportedVersion || deref(g.ErrorMessage) == "" {
+			t.Errorf("describe: %+v", g)
+		}
+	}
+	join := kmsg.NewPtrJoinGroupRequest()
+	join.Group, join.ProtocolType, join.SessionTimeoutMillis, join.RebalanceTimeoutMillis = "g", "consumer", 10_000, 10_000
+	join.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "range"}}
+	if r := do[*kmsg.JoinGroupResponse](c, join, 9); r.ErrorCode != kproto.MemberIDRequired {
+		t.Errorf("join: %d", r.ErrorCode)
 	}
 }

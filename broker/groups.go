@@ -23,6 +23,7 @@ import (
 type groups struct {
 	b      *Broker
 	owners *owners
+	pace   pace
 
 	mu      sync.RWMutex
 	shards  []*coord.Shard // by partition; nil until used
@@ -202,8 +203,8 @@ func (g *groups) settings() group.Settings {
 		OffsetMetadataMaxBytes:    c.OffsetMetadataMaxBytes,
 		OffsetsRetention:          c.OffsetsRetention,
 		OffsetsRetentionCheck:     c.OffsetsRetentionCheckInterval,
-		ConsumerSettings:          consumerSettings(&conf.Group),
-		ConsumerReconcileInterval: reconcileInterval,
+		ConsumerSettings:          g.consumerSettings(&conf.Group),
+		ConsumerReconcileInterval: g.pace.reconciling(),
 		ConsumerMaxSize:           c.ConsumerMaxSize,
 		ConsumerAssignors:         c.ConsumerAssignors,
 		Upgrade:                   c.Migration.Up,
@@ -214,9 +215,6 @@ func (g *groups) settings() group.Settings {
 // gather is how long a group that begins waits for one more member. Consumers that are started together come closer to each other than
 // that unless the machine is busy, and nobody notices that a lone one has to wait so long.
 const gather = 20 * time.Millisecond
-
-// reconcileInterval is how often members of the consumer protocol send a heartbeat while partitions move.
-const reconcileInterval = 200 * time.Millisecond
 
 // follow takes the orders of a shard.
 func (g *groups) follow(partition int32, orders []any) {

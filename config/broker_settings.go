@@ -1,6 +1,7 @@
 package config
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -325,9 +326,10 @@ var brokerRows = []*row{
 		doc: "The longest consumer.assignment.interval.ms of a group.",
 	},
 	{
-		name: "group.coordinator.rebalance.protocols", kind: kindList, def: "classic,consumer", allow: someOf("classic", "consumer", "streams", "share"),
+		name: "group.coordinator.rebalance.protocols", kind: kindList, def: "classic,consumer", allow: groupProtocols(),
 		kafka: "classic,consumer,streams", why: "streams groups are not offered",
-		doc: "The group protocols that are offered.",
+		broker: func(b *Broker, v value) { b.Groups.ConsumerProtocol = slices.Contains(v.list, "consumer") },
+		doc:    "The group protocols that are offered. Without consumer, requests of the new protocol (KIP-848) get UNSUPPORTED_VERSION.",
 	},
 
 	// Client quotas.

@@ -20,13 +20,15 @@ var groupRows = []*row{
 		fallback: []fallback{{name: "group.consumer.heartbeat.interval.ms", fixed: true}},
 		lowest:   "group.consumer.min.heartbeat.interval.ms", highest: "group.consumer.max.heartbeat.interval.ms",
 		group: millis(func(g *Group) *time.Duration { return &g.HeartbeatInterval }),
-		doc:   "How often members are told to send a heartbeat. Less than consumer.session.timeout.ms.",
+		doc:   "How often members are told to send a heartbeat. Less than consumer.session.timeout.ms. The default is the longest that they are told; where the broker has few members, it is less (docs/groups.md). A value that is set holds as it is.",
 	},
 	{
-		name: "consumer.assignment.interval.ms", kind: kindInt, def: "1000", allow: atLeast(0),
+		name: "consumer.assignment.interval.ms", kind: kindInt, def: "0", allow: atLeast(0),
+		kafka: "1000", why: "the first change of a calm group need not wait; while members keep coming, assignments are spaced by the size of the group",
 		fallback: under("group.consumer.assignment.interval.ms"),
 		lowest:   "group.consumer.min.assignment.interval.ms", highest: "group.consumer.max.assignment.interval.ms",
-		doc: "The least time between two assignments of a group.",
+		group: millis(func(g *Group) *time.Duration { return &g.AssignmentInterval }),
+		doc:   "The least time between two target assignments of a group (KIP-1263). A change that comes earlier waits; the first assignment does not, and none while classic members are in the group.",
 	},
 }
 
@@ -46,6 +48,7 @@ func NewGroup(l Layers) (*Group, error) {
 			r.group(g, l.clamped(r, v))
 		}
 	}
+	g.HeartbeatSet = l.isSet(settings.find(ScopeGroup, "consumer.heartbeat.interval.ms"))
 	var err error
 	g.Dispatch, err = l.policyAt(place{values: l.Group, source: SourceGroup}, groupPolicy)
 	return g, err
@@ -73,6 +76,9 @@ func (l Layers) checkGroup() error {
 			v, err := f.valueOf(r)
 			if err != nil {
 				return err
+			}
+			if f.source == SourceDefault && r.kafka != "" {
+				break // our own default gives way to bounds that Kafka's would have kept to
 			}
 			if v.whole < low || v.whole > high {
 				return fmt.Errorf("setting %s cannot be %d: it must be from %d to %d (%s and %s)", f.row.name, v.whole, low, high, r.lowest, r.highest)
@@ -119,6 +125,12 @@ func (l Layers) clamped(r *row, v value) value {
 		v.whole = min(max(v.whole, low), high)
 	}
 	return v
+}
+
+// groupProtocols allows lists of protocols with the classic one, which cannot be done without.
+func groupProtocols() limit {
+	l := someOf("classic", "consumer", "streams", "share")
+	return limit{l.want + "; with classic", func(v value) bool { return l.ok(v) && slices.Contains(v.list, "classic") }}
 }
 
 // javaAssignors are the class names by which Kafka 4.0 knows the assignors.

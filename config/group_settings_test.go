@@ -41,8 +41,13 @@ func TestNewBrokerChecksTheGroupsDefaults(t *testing.T) {
 		"group.consumer.assignors=":                                                                    "a list of uniform, range",
 		"group.consumer.assignors=uniform,mine":                                                        "a list of uniform, range",
 		"group.consumer.assignors=uniform,org.apache.kafka.coordinator.group.assignor.UniformAssignor": "each once",
+		"group.coordinator.rebalance.protocols=consumer":                                               "with classic",
+		"group.coordinator.rebalance.protocols=classic,new":                                            "a list of classic",
+		"group.coordinator.rebalance.protocols=classic,share":                                          "",
 		"group.consumer.migration.policy=sometimes":                                                    "one of disabled",
 		"group.consumer.session.timeout.ms=50000 group.consumer.max.session.timeout.ms=50000":          "",
+		"group.consumer.min.assignment.interval.ms=500":                                                "",
+		"group.consumer.min.assignment.interval.ms=500 group.consumer.assignment.interval.ms=0":        "it must be from 500",
 	} {
 		_, err := NewBroker(Layers{Static: pairs(static)})
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {

@@ -81,6 +81,14 @@ func (l Layers) effective(r *row) (v value, set bool, err error) {
 	return r.parsedDef, !r.unset, nil
 }
 
+// isSet tells whether a row's value is not a default.
+func (l Layers) isSet(r *row) bool {
+	for f := range l.synonyms(r) {
+		return f.source != SourceDefault
+	}
+	return false
+}
+
 // valueOf is the value that the place gives to r, in the units of r.
 func (f found) valueOf(r *row) (value, error) {
 	v := f.row.parsedDef

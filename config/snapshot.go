@@ -50,6 +50,7 @@ type Groups struct {
 	OffsetMetadataMaxBytes               int
 	OffsetsRetention                     time.Duration
 	OffsetsRetentionCheckInterval        time.Duration
+	ConsumerProtocol                     bool     // is offered
 	ConsumerMaxSize                      int      // members
 	ConsumerAssignors                    []string // uniform, range; the first is the default
 	Migration                            Migration
@@ -98,9 +99,11 @@ type Topic struct {
 
 // Group is the typed snapshot of the settings of a consumer group of the new protocol (KIP-848). It does not change.
 type Group struct {
-	SessionTimeout    time.Duration
-	HeartbeatInterval time.Duration
-	Dispatch          Policy
+	SessionTimeout     time.Duration
+	HeartbeatInterval  time.Duration
+	HeartbeatSet       bool // HeartbeatInterval is somebody's wish, and not the default
+	AssignmentInterval time.Duration
+	Dispatch           Policy
 }
 
 // NewBroker makes the snapshot of a broker's settings; the topic and group layers play no part. The error names a value

@@ -50,6 +50,9 @@ func newModernLife(t testing.TB, seed uint64) *modernLife {
 	l.settings.ConsumerMaxSize = l.settings.MaxSize
 	l.settings.Downgrade = seed%3 != 0
 	l.settings.Gather = time.Duration(seed%3) * 500 * time.Millisecond
+	if seed%5 == 4 {
+		l.settings.ConsumerAssignmentInterval = 2 * time.Second
+	}
 	l.survive = func(volatile int) int { return l.rand.IntN(volatile + 1) }
 	book := ownershipBook{}
 	l.orders = func(o any) { book.take(t, o.(Ownership)) }

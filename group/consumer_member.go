@@ -1,6 +1,7 @@
 package group
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -114,14 +115,14 @@ func (m *Machine) goAway(d *consumerDraft, c *consumerMember) {
 }
 
 // consumerInterval is when the member is to be heard of next: soon while it has something to do, or when the group has just
-// changed, for then more is likely to come; otherwise rarely. What is soon depends on how many they are.
+// changed, for then more is likely to come; otherwise more rarely. What is soon depends on how many they are.
 func (m *Machine) consumerInterval(d *consumerDraft, c *consumerMember) time.Duration {
-	long := m.consumerSettings(d.g.id).ConsumerHeartbeatInterval
+	s := m.consumerSettings(d.g.id)
 	restless := m.clock.running < d.g.restless
 	if !restless && c.settledAt(d.epoch) {
-		return long
+		return cmp.Or(s.ConsumerCalmInterval, s.ConsumerHeartbeatInterval)
 	}
-	return min(long, max(m.settings.ConsumerReconcileInterval, time.Duration(d.size())*heartbeatSpacing))
+	return min(s.ConsumerHeartbeatInterval, max(m.settings.ConsumerReconcileInterval, time.Duration(d.size())*heartbeatSpacing))
 }
 
 // becomeClassic lets a classic member have a group of the consumer protocol in which nobody is left.

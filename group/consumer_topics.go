@@ -117,7 +117,7 @@ func (m *Machine) retarget(d *consumerDraft, changed bool) {
 		d.bump()
 	}
 	d.topicsHash = hash
-	if d.epoch == d.assigned {
+	if d.epoch == d.assigned || !m.mayAssign(d) {
 		return
 	}
 	targets := m.assignTargets(d.g, members)
@@ -142,7 +142,14 @@ func (m *Machine) isTime(d *consumerDraft, changed bool) bool {
 		d.g.changed = m.clock.running
 	}
 	long := max(m.settings.Gather, min(time.Duration(d.size())*targetSpacing, maxGather))
-	return calm || d.assigned == 0 || d.size() <= 1 || m.clock.running-d.g.targeted >= long || d.hasClassics()
+	return m.mayAssign(d) && (calm || d.assigned == 0 || d.size() <= 1 || m.clock.running-d.g.targeted >= long || d.hasClassics())
+}
+
+// mayAssign tells whether the group's assignment interval allows another target assignment. The first one need not wait; classic members
+// cannot.
+func (m *Machine) mayAssign(d *consumerDraft) bool {
+	interval := m.consumerSettings(d.g.id).ConsumerAssignmentInterval
+	return d.assigned == 0 || d.hasClassics() || m.clock.running-d.g.targeted >= interval
 }
 
 // hashTopics is of everything about topics that an assignment depends on.

@@ -52,6 +52,8 @@ type classic struct {
 type initialDelay struct {
 	since  time.Duration // running time at its start
 	until  time.Duration // running time at which it ends, whoever comes
+	last   time.Duration // running time at which somebody came last
+	pause  time.Duration // the longest so far between two that came
 	joined bool          // somebody did since the delay began
 }
 

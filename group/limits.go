@@ -40,6 +40,9 @@ const (
 	// gatherShare divides the time since the first member came: if nobody has come for that part of it, nobody is likely to. A crowd on a
 	// busy machine comes slowly, and is waited for longer than Settings.Gather says.
 	gatherShare = 3
+	// gatherPauses is how many times the longest pause between two that came is waited, if that is less: of a crowd that came for seconds in
+	// steps of milliseconds all are there when there has been no step for a while.
+	gatherPauses = 3
 	// targetSpacing, times the members, is the time between two target assignments of a group of the consumer protocol that members keep
 	// coming to, up to maxGather. To make one takes about a microsecond a member.
 	targetSpacing = 500 * time.Microsecond

@@ -31,6 +31,9 @@ type Settings struct {
 type ConsumerSettings struct {
 	ConsumerSessionTimeout    time.Duration // consumer.session.timeout.ms
 	ConsumerHeartbeatInterval time.Duration // consumer.heartbeat.interval.ms
+	ConsumerCalmInterval      time.Duration // is told instead while all is calm; 0: the same
+	// ConsumerAssignmentInterval is the least time between two target assignments (KIP-1263): consumer.assignment.interval.ms, 0 here.
+	ConsumerAssignmentInterval time.Duration
 }
 
 // Options of a Machine.

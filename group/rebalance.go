@@ -43,7 +43,8 @@ func (m *Machine) beginFirst(g *group) {
 	if m.gathers() {
 		limit = min(limit, maxGather)
 	}
-	g.initial = &initialDelay{since: m.clock.running, until: m.clock.running + max(limit, m.firstDelay())}
+	now := m.clock.running
+	g.initial = &initialDelay{since: now, until: now + max(limit, m.firstDelay()), last: now}
 	m.waitForMore(g, m.firstDelay())
 }
 
@@ -67,9 +68,11 @@ func (m *Machine) waitForMore(g *group, delay time.Duration) {
 
 // comes notes, during a first rebalance, that a new member has joined, or been given the id with which it will be back at once.
 func (m *Machine) comes(g *group) {
-	g.initial.joined = true
+	i, now := g.initial, m.clock.running
+	i.pause = max(i.pause, now-i.last)
+	i.joined, i.last = true, now
 	if m.gathers() {
-		m.waitForMore(g, max(m.settings.Gather, (m.clock.running-g.initial.since)/gatherShare))
+		m.waitForMore(g, max(m.settings.Gather, min((now-i.since)/gatherShare, gatherPauses*i.pause)))
 	}
 }
 

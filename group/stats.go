@@ -7,6 +7,16 @@ type Stats struct {
 	Offsets int // committed, over all groups
 }
 
+// ConsumerMembers counts the members of groups of the consumer protocol.
+func (m *Machine) ConsumerMembers() (n int) {
+	for _, g := range m.groups {
+		if g.consumers != nil {
+			n += len(g.consumers.members)
+		}
+	}
+	return n
+}
+
 // Stats counts.
 func (m *Machine) Stats() Stats {
 	s := Stats{Groups: map[State]int{}}

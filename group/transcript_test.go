@@ -154,7 +154,8 @@ func (s *stage) set(args []string) {
 	}
 }
 
-// setOwn gives a group settings of its own, or takes them away: group, session timeout, heartbeat interval.
+// setOwn gives a group settings of its own, or takes them away: group, session timeout, heartbeat interval and, if there are such, assignment
+// interval and the interval of calm.
 func (s *stage) setOwn(args []string) {
 	if len(args) == 1 {
 		delete(s.own, args[0])
@@ -163,7 +164,14 @@ func (s *stage) setOwn(args []string) {
 	if s.own == nil {
 		s.own = map[string]ConsumerSettings{}
 	}
-	s.own[args[0]] = ConsumerSettings{s.duration(args[1]), s.duration(args[2])}
+	own := ConsumerSettings{ConsumerSessionTimeout: s.duration(args[1]), ConsumerHeartbeatInterval: s.duration(args[2])}
+	if len(args) > 3 {
+		own.ConsumerAssignmentInterval = s.duration(args[3])
+	}
+	if len(args) > 4 {
+		own.ConsumerCalmInterval = s.duration(args[4])
+	}
+	s.own[args[0]] = own
 }
 
 // event gives what a command asks, and what its actor learns from the answer.
