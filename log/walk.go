@@ -10,8 +10,12 @@ import (
 	"sluice/kproto"
 )
 
-// walkBlock is how much a walker reads at a time: a few small batches' headers, or one of a large batch.
-const walkBlock = 4 << 10
+// walkBlock is how much a walker reads at a time: a few small batches' headers, or one of a large batch. Who goes on for longer than from one index
+// entry to the next is likely to go far, and is given longWalk at a time.
+const (
+	walkBlock = 4 << 10
+	longWalk  = 32 << 10
+)
 
 // batchOverhead is the part of a batch before what its length field counts.
 const batchOverhead = 12
@@ -29,16 +33,17 @@ type walker struct {
 	file  vfs.File
 	pos   int64 // of the next header
 	end   int64 // bytes that belong to the walk
-	block *[walkBlock]byte
+	block *[longWalk]byte
 	at    int64 // file position of block
 	n     int   // valid bytes in block
 	last  int64 // size of the last batch
+	fills int
 }
 
-var walkBlocks = sync.Pool{New: func() any { return new([walkBlock]byte) }}
+var walkBlocks = sync.Pool{New: func() any { return new([longWalk]byte) }}
 
 func newWalker(file vfs.File, pos, end int64) walker {
-	return walker{file: file, pos: pos, end: end, block: walkBlocks.Get().(*[walkBlock]byte)}
+	return walker{file: file, pos: pos, end: end, block: walkBlocks.Get().(*[longWalk]byte)}
 }
 
 func (w *walker) close() { walkBlocks.Put(w.block) }
@@ -71,8 +76,11 @@ func (w *walker) next() (h kproto.Batch, pos, size int64, err error) {
 
 func (w *walker) fill() error {
 	want := min(walkBlock, w.end-w.pos)
-	if w.last >= walkBlock { // the next batch is likely to be as large: only its header is of use
+	switch w.fills++; {
+	case w.last >= walkBlock: // the next batch is likely to be as large: only its header is of use
 		want = kproto.HeaderSize
+	case w.fills > 2:
+		want = min(longWalk, w.end-w.pos)
 	}
 	n, err := w.file.ReadAt(w.block[:want], w.pos)
 	if n < kproto.HeaderSize {

@@ -120,7 +120,8 @@ func (r rateRow) fill(ctx context.Context, addr string) (size float64, err error
 	return size, first.Err()
 }
 
-func (r rateRow) read(ctx context.Context, addr string, seconds int) (arrivals []arrival, err error) {
+// read begins anew where the backlog ends; that counts again.
+func (r rateRow) read(ctx context.Context, addr string, seconds int) ([]arrival, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(seconds+1)*time.Second)
 	defer cancel()
 	client, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.FetchMaxWait(500*time.Millisecond),
@@ -129,19 +130,9 @@ func (r rateRow) read(ctx context.Context, addr string, seconds int) (arrivals [
 		return nil, err
 	}
 	defer client.Close()
-	for ctx.Err() == nil {
-		fetches := client.PollFetches(ctx)
-		if err := fetches.Err0(); err != nil && ctx.Err() == nil {
-			return nil, err
-		}
-		n := fetches.NumRecords()
-		if n == 0 {
-			continue
-		}
-		arrivals = append(arrivals, arrival{time.Now(), n})
-		if records := fetches.Records(); records[n-1].Offset == int64(r.records-1) { // from the beginning again; that counts again
+	return poll(ctx, client, func(last int64) {
+		if last == int64(r.records-1) {
 			client.SetOffsets(map[string]map[int32]kgo.EpochOffset{topicName: {0: {Epoch: -1, Offset: 0}}})
 		}
-	}
-	return arrivals, nil
+	})
 }

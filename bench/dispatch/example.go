@@ -138,20 +138,30 @@ func (e example) read(ctx context.Context, addr string, seconds int) (result, er
 	return r, nil
 }
 
-func consume(ctx context.Context, addr, group string) (arrivals []arrival, err error) {
+func consume(ctx context.Context, addr, group string) ([]arrival, error) {
 	client, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.ConsumerGroup(group), kgo.ConsumeTopics(topicName), kgo.FetchMaxWait(500*time.Millisecond),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
 		return nil, err
 	}
 	defer client.Close()
+	return poll(ctx, client, nil)
+}
+
+// poll notes what comes until ctx ends. took, if there is one, is called with the last offset of each arrival.
+func poll(ctx context.Context, client *kgo.Client, took func(last int64)) (arrivals []arrival, err error) {
 	for ctx.Err() == nil {
 		fetches := client.PollFetches(ctx)
 		if err := fetches.Err0(); err != nil && ctx.Err() == nil {
 			return nil, err
 		}
-		if n := fetches.NumRecords(); n > 0 {
-			arrivals = append(arrivals, arrival{time.Now(), n})
+		n := fetches.NumRecords()
+		if n == 0 {
+			continue
+		}
+		arrivals = append(arrivals, arrival{time.Now(), n})
+		if took != nil {
+			took(fetches.Records()[n-1].Offset)
 		}
 	}
 	return arrivals, nil

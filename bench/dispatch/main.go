@@ -3,6 +3,8 @@
 //
 //	go run ./bench/dispatch [--out docs/images] [--seconds 10] [--only NAME]
 //	go run ./bench/dispatch --accuracy [--seconds 60]     how near the rates come to limits from 1 a second to 100 MB a second
+//	go run ./bench/dispatch --cost [--bin bin/sluice] [--before OTHER] [--rounds 9]     what limits that never bind cost a built broker, and beside
+//	                                                                                    another one
 package main
 
 import (
@@ -20,10 +22,17 @@ func main() {
 	seconds := flag.Int("seconds", 10, "periods of one second to look at")
 	only := flag.String("only", "", "the one example to run, by name")
 	rates := flag.Bool("accuracy", false, "measure rates instead")
+	costs := flag.Bool("cost", false, "measure CPU time instead")
+	binary := flag.String("bin", "bin/sluice", "with --cost: the broker `binary`")
+	before := flag.String("before", "", "with --cost: another `binary`, from before there were limits")
+	rounds := flag.Int("rounds", 9, "with --cost: runs of each")
 	flag.Parse()
 	run := func(ctx context.Context) error { return runAll(ctx, *out, *seconds, *only) }
-	if *rates {
+	switch {
+	case *rates:
 		run = func(ctx context.Context) error { return accuracy(ctx, *seconds) }
+	case *costs:
+		run = func(ctx context.Context) error { return cost(ctx, os.Stdout, *binary, *before, *rounds) }
 	}
 	if err := run(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "dispatch:", err)
