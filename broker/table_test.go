@@ -13,7 +13,7 @@ import (
 	"sluice/kproto"
 )
 
-var update = flag.Bool("update", false, "write the generated pages instead of comparing them")
+var update = flag.Bool("update", false, "write the generated pages, and the explanations of testdata/explain, instead of comparing them")
 
 func TestTableIsSound(t *testing.T) {
 	for i, r := range table {

@@ -1,6 +1,10 @@
 package main
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -43,6 +47,30 @@ func TestThrottleExplain(t *testing.T) {
 	} {
 		if r := sluice(t, "", append([]string{"throttle", "explain"}, strings.Fields(args)...)...); r.code == exitOK || !strings.Contains(r.err, want) {
 			t.Errorf("%s: code %d, err %q", args, r.code, r.err)
+		}
+	}
+}
+
+// The explanations in the pages for users are what the command prints of the situations in broker/testdata/explain.
+func TestExplanationsInThePages(t *testing.T) {
+	for situation, page := range map[string]string{"ticks": "README.md", "orders": "docs/throttling.md"} {
+		answer, err := os.ReadFile(filepath.Join("..", "..", "broker", "testdata", "explain", situation+".json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var e explained
+		decode(t, string(answer), &e)
+		var out bytes.Buffer
+		if err := (&outputFlag{Output: "table"}).print(&out, e, e.table); err != nil {
+			t.Fatal(err)
+		}
+		shown := regexp.MustCompile("(?m)^(.)").ReplaceAllString(out.String(), "    $1") // as Markdown has it
+		text, err := os.ReadFile(filepath.Join("..", "..", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), shown) {
+			t.Errorf("%s should have\n%s", page, shown)
 		}
 	}
 }
