@@ -39,7 +39,7 @@ var costRows = []costRow{{100_000, 1}, {100_000, 5}, {1000, 1}, {1000, 5}}
 
 const (
 	backlogBytes = 128 << 20 // of each topic; it is read again and again from the page cache
-	runBytes     = 1 << 30   // that all readers together have in a run
+	runBytes     = 256 << 20 // that all readers together have in a run: short, so that runs side by side meet the same neighbours
 	segmentBytes = 32 << 20
 )
 
@@ -89,6 +89,9 @@ func (r costRow) topic() string { return fmt.Sprintf("batches-%d", r.batch) }
 func (r costRow) compare(ctx context.Context, out io.Writer, all []contestant, rounds int) error {
 	used := make([][]float64, len(all)) // CPU-s/GB by contestant and round
 	for round := range rounds + 1 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		for n := range all {
 			i := (n + round) % len(all)
 			x, err := r.run(ctx, all[i])

@@ -3,7 +3,7 @@
 //
 //	go run ./bench/dispatch [--out docs/images] [--seconds 10] [--only NAME]
 //	go run ./bench/dispatch --accuracy [--seconds 60]     how near the rates come to limits from 1 a second to 100 MB a second
-//	go run ./bench/dispatch --cost [--bin bin/sluice] [--before OTHER] [--rounds 9]     what limits that never bind cost a built broker, and beside
+//	go run ./bench/dispatch --cost [--bin bin/sluice] [--before OTHER] [--rounds 40]    what limits that never bind cost a built broker, and beside
 //	                                                                                    another one
 package main
 
@@ -12,9 +12,11 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 func main() {
@@ -25,7 +27,7 @@ func main() {
 	costs := flag.Bool("cost", false, "measure CPU time instead")
 	binary := flag.String("bin", "bin/sluice", "with --cost: the broker `binary`")
 	before := flag.String("before", "", "with --cost: another `binary`, from before there were limits")
-	rounds := flag.Int("rounds", 9, "with --cost: runs of each")
+	rounds := flag.Int("rounds", 40, "with --cost: runs of each")
 	flag.Parse()
 	run := func(ctx context.Context) error { return runAll(ctx, *out, *seconds, *only) }
 	switch {
@@ -34,7 +36,9 @@ func main() {
 	case *costs:
 		run = func(ctx context.Context) error { return cost(ctx, os.Stdout, *binary, *before, *rounds) }
 	}
-	if err := run(context.Background()); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "dispatch:", err)
 		os.Exit(1)
 	}
