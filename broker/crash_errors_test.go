@@ -46,26 +46,44 @@ func everything(w *world) {
 // answered with success, or seen, is missing afterwards; a single error is got over without a restart, and any after one. Nothing is left
 // running: the bubble would not end.
 func TestDiskErrors(t *testing.T) {
-	stride := 7
+	stride, rare := 7, 35 // rare: of errors that nothing tells from EIO
 	if testing.Short() {
-		stride = 50
+		stride, rare = 50, 200
 	}
 	if env("SLUICE_CRASH_IMAGES", 0) > 0 {
-		stride = 1
+		stride, rare = 1, 1
 	}
 	seed := env("SLUICE_CRASH_SEED", 1)
 	n := countOperations(t)
 	runs := 0
-	for i, f := range []vfs.Fault{{Err: syscall.EIO}, {Err: syscall.ENOSPC}, {Err: syscall.EIO, Sticky: true}, {Err: syscall.ENOSPC, Sticky: true}} {
+	for i, f := range diskErrors() {
+		stride := stride
+		if f.Err != syscall.EIO && f.Err != syscall.ENOSPC {
+			stride = rare
+		}
 		t.Run(fmt.Sprintf("%v sticky=%v", f.Err, f.Sticky), func(t *testing.T) {
-			for at := 1 + (seed+i)%stride; at <= n && !t.Failed(); at += stride {
-				f.Ops, f.Nth = vfs.OpAny, at
+			for at := 1 + (seed+5*i)%stride; at <= n && !t.Failed(); at += stride {
+				f.Nth = at
 				failing(t, f)
 				runs++
 			}
 		})
 	}
 	t.Logf("seed %d: %d runs of %d operations", seed, runs, n)
+}
+
+// diskErrors are those that the operations of a run fail with, once and from then on. EINTR leaves a part of a batch.
+func diskErrors() (fs []vfs.Fault) {
+	for _, sticky := range []bool{false, true} {
+		for _, err := range []error{syscall.EIO, syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EACCES, syscall.EMFILE, syscall.EINTR} {
+			f := vfs.Fault{Ops: vfs.OpAny, Err: err, Sticky: sticky}
+			if err == syscall.EINTR {
+				f.Ops, f.Path, f.Partial = vfs.OpWrite, "*.log", 50
+			}
+			fs = append(fs, f)
+		}
+	}
+	return fs
 }
 
 // countOperations counts those of a run without errors.

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"sluice/internal/crashtest"
 	"sluice/internal/vfs"
 )
 
@@ -50,24 +51,38 @@ func faultyLife(w *world) {
 	produce(p, 2)
 }
 
-// TestEveryOperationFails makes the first operation fail, then the second, and so on to the last, once or from then on.
+// notSlots matches every file but the durable offsets, whose slots rely on it that a write within a page happens or does not.
+const notSlots = "[^d]*"
+
+// failing is every way in which a disk fails that the log's operations meet: each error on any operation, and writes that stop half-way, as one does
+// that a signal interrupts (EINTR) or for which the room ends.
+func failing() (fs []vfs.Fault) {
+	for _, err := range []error{syscall.EIO, syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EACCES, syscall.EMFILE} {
+		fs = append(fs, vfs.Fault{Ops: vfs.OpAny, Err: err})
+	}
+	fs = append(fs, vfs.Fault{Ops: vfs.OpWrite, Path: notSlots, Err: syscall.EINTR, Partial: 7}, vfs.Fault{Ops: vfs.OpWrite, Path: "*.log", Err: syscall.ENOSPC, Partial: 100})
+	for _, f := range fs {
+		f.Sticky = true
+		fs = append(fs, f)
+	}
+	return fs
+}
+
+// TestEveryOperationFails makes the first operation fail, then the second, and so on to the last, once or from then on. SLUICE_ERRORS_STRIDE=1 does so
+// for every error; otherwise those that the log does not tell from EIO have but some operations.
 func TestEveryOperationFails(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	stride := 1
-	if testing.Short() {
-		stride = 7
-	}
 	runs := 0
-	for _, f := range []vfs.Fault{
-		{Ops: vfs.OpAny, Err: syscall.EIO},
-		{Ops: vfs.OpAny, Err: syscall.EIO, Sticky: true},
-		{Ops: vfs.OpAny, Err: syscall.ENOSPC},
-		{Ops: vfs.OpAny, Err: syscall.ENOSPC, Sticky: true},
-		{Ops: vfs.OpWrite, Path: "*.log", Err: syscall.ENOSPC, Partial: 1},
-		{Ops: vfs.OpWrite, Path: "*.log", Err: syscall.ENOSPC, Partial: 100, Sticky: true},
-	} {
+	for i, f := range failing() {
+		stride := int(crashtest.Env("SLUICE_ERRORS_STRIDE", 5))
+		switch {
+		case testing.Short():
+			stride = 29
+		case f.Err == syscall.EIO || f.Err == syscall.ENOSPC:
+			stride = 1
+		}
+		f.Nth = 1 + i%stride
 		for fired := true; fired; f.Nth += stride {
-			f.Nth = max(f.Nth, 1)
 			var err error
 			if fired, err = failNth(t, f); err != nil {
 				t.Fatalf("%+v: %v", f, err)
