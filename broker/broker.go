@@ -71,11 +71,18 @@ func Start(o Options) (*Broker, error) {
 	if err != nil {
 		return nil, err
 	}
+	meta, err := readMeta(o.FS, o.DataDir)
+	if err == nil {
+		err = meta.check()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("start broker: %w", err)
+	}
 	if b.dir, err = log.Open(o.DataDir, log.Options{FS: o.FS, Logger: b.logger, BallastBytes: b.config().BallastBytes}); err != nil {
 		return nil, fmt.Errorf("start broker: %w", err)
 	}
 	b.topics = newTopics(b.dir, b.dispatch)
-	if err := b.load(); err != nil {
+	if err := b.load(meta); err != nil {
 		return nil, errors.Join(fmt.Errorf("start broker: %w", err), b.Close(context.Background()))
 	}
 	b.startCleaner()
@@ -128,14 +135,7 @@ func (o Options) stated() map[string]string {
 }
 
 // load replays the catalog and brings topics and settings to what it says.
-func (b *Broker) load() error {
-	meta, err := readMeta(b.opts.FS, b.opts.DataDir)
-	if err != nil {
-		return err
-	}
-	if err := meta.checkNode(); err != nil {
-		return err
-	}
+func (b *Broker) load(meta metaProperties) error {
 	if err := b.openCatalog(); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"sluice/config"
 	"sluice/internal/vfs"
+	"sluice/log"
 )
 
 // metaFile names the cluster and node that a data directory belongs to, in Kafka's format version 1. The catalog is
@@ -38,6 +39,20 @@ func readMeta(fsys vfs.FS, dir string) (metaProperties, error) {
 	return m, nil
 }
 
+// metaVersion is Kafka's version of the file, and the newest form of the data directory that this broker reads.
+const metaVersion = 1
+
+// check refuses what is not this node's to open: the data directory of a later version, which may have changed any file, or of another node.
+func (m metaProperties) check() error {
+	if m == nil {
+		return nil
+	}
+	if v, err := strconv.Atoi(m["version"]); err != nil || v < 0 || v > metaVersion {
+		return fmt.Errorf("%w: %s has version %s, and this one reads versions up to %d; nothing was changed", log.ErrNewer, metaFile, m["version"], metaVersion)
+	}
+	return m.checkNode()
+}
+
 // checkNode refuses the data directory of another node.
 func (m metaProperties) checkNode() error {
 	if id := m["node.id"]; id != "" && id != strconv.Itoa(NodeID) {
@@ -59,7 +74,7 @@ func (m metaProperties) write(fsys vfs.FS, dir, clusterID string) error {
 	if m["cluster.id"] == clusterID && m["node.id"] != "" {
 		return nil
 	}
-	text := fmt.Sprintf("cluster.id=%s\nnode.id=%d\nversion=1\n", clusterID, NodeID)
+	text := fmt.Sprintf("cluster.id=%s\nnode.id=%d\nversion=%d\n", clusterID, NodeID, metaVersion)
 	f, err := fsys.OpenFile(filepath.Join(dir, metaFile), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return fmt.Errorf("write %s: %w", metaFile, err)

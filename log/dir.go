@@ -58,7 +58,8 @@ type Dir struct {
 	closed bool
 }
 
-// Open takes the lock of the data directory (created if missing). Errors: ErrInUse, ErrStorage, or a sentence about permissions.
+// Open takes the lock of the data directory (created if missing). Errors: ErrInUse, ErrNewer, ErrStorage, or a sentence about
+// permissions.
 func Open(path string, o Options) (*Dir, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -89,6 +90,11 @@ func Open(path string, o Options) (*Dir, error) {
 
 func (d *Dir) open(made []string) error {
 	d.lastRun = d.newest(durableFile, cleanFile)
+	var err error
+	if d.slots, err = openSlots(d.fs, d.path, d.logger); err != nil { // before anything is changed
+		return err
+	}
+	d.slots.noticed = d.space.noticed
 	if err := d.takeCleanMark(); err != nil {
 		return err
 	}
@@ -100,11 +106,6 @@ func (d *Dir) open(made []string) error {
 			return storageError("sync parent of data directory", err)
 		}
 	}
-	var err error
-	if d.slots, err = openSlots(d.fs, d.path, d.logger); err != nil {
-		return err
-	}
-	d.slots.noticed = d.space.noticed
 	if !d.clean {
 		// The last run may have been killed before it synced what we have just read and found.
 		if err := d.slots.settle(); err != nil {

@@ -41,6 +41,8 @@ var (
 var (
 	// ErrInUse: another broker holds the data directory.
 	ErrInUse = errors.New("data directory is in use by another broker")
+	// ErrNewer: a later version has written to the data directory, in a form that this one does not read. Nothing was changed.
+	ErrNewer = errors.New("data directory was written by a newer version of sluice")
 )
 
 func storageError(what string, cause error) error {

@@ -70,6 +70,18 @@ func decodeSlot(b []byte) (s slot, ok bool) {
 	return s, true
 }
 
+// checkSlotVersions refuses slots of a version that is to come. It is they that speak for all files of the data directory: whoever changes the form of any
+// raises slotVersion, so that an older broker leaves the directory as it is. A newer slot keeps its size and where its checksum and version stand.
+func checkSlotVersions(file string, data []byte) error {
+	for ; len(data) >= slotSize; data = data[slotSize:] {
+		v := binary.BigEndian.Uint32(data[4:])
+		if v > slotVersion && crc32.Checksum(data[4:slotSize], castagnoli) == binary.BigEndian.Uint32(data) {
+			return fmt.Errorf("%w: %s has version %d, and this one reads versions up to %d; nothing was changed", ErrNewer, file, v, slotVersion)
+		}
+	}
+	return nil
+}
+
 type slotKey struct {
 	id        kproto.TopicID
 	partition int32
@@ -107,7 +119,7 @@ type foundSlot struct {
 	slot  slot
 }
 
-// openSlots reads the file. A slot that does not check is free: its partition is then recovered from its files alone.
+// openSlots reads the file. A slot that does not check is free: its partition is then recovered from its files alone. Errors: ErrStorage, ErrNewer.
 func openSlots(fs vfs.FS, dir string, logger *slog.Logger) (*slots, error) {
 	s := &slots{fs: fs, path: filepath.Join(dir, durableFile), gap: retryGap, noticed: func(error) bool { return false }, found: map[slotKey]foundSlot{}}
 	s.done = sync.NewCond(&s.mu)
@@ -117,6 +129,9 @@ func openSlots(fs vfs.FS, dir string, logger *slog.Logger) (*slots, error) {
 	}
 	if err != nil {
 		return nil, storageError("read durable offsets", err)
+	}
+	if err := checkSlotVersions(s.path, data); err != nil {
+		return nil, err
 	}
 	s.used = len(data) / slotSize
 	s.image = data[:s.used*slotSize]

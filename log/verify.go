@@ -59,7 +59,7 @@ func (r *Report) Damaged() bool {
 var ErrNoLog = errors.New("no data directory and no partition directory")
 
 // Verify checks a data directory, or one partition directory, byte by byte. It writes nothing. An error means that it could not be
-// checked: ErrInUse while a broker runs, os.ErrPermission, ErrNoLog, or another error of the disk.
+// checked: ErrInUse while a broker runs, ErrNewer, os.ErrPermission, ErrNoLog, or another error of the disk.
 func Verify(fs vfs.FS, dir string) (*Report, error) {
 	v, partitions, unlock, err := lockForVerify(fs, dir)
 	if err != nil {
@@ -165,6 +165,9 @@ func (v *verifier) readSlots() error {
 	data, err := vfs.ReadFile(v.fs, name, maxSlotFile)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
+	}
+	if err == nil {
+		err = checkSlotVersions(name, data)
 	}
 	if err != nil {
 		return err

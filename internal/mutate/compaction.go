@@ -10,7 +10,7 @@ var compaction = []mutant{
 		old: "if err := w.seg.file.Sync(); err != nil {", new: "if err := error(nil); err != nil {",
 	},
 	{
-		name: "compaction: swap not durable before the old segments go", short: true,
+		name: "compaction: swap not durable before the old segments go", gate: true, short: true,
 		file: "log/compact_swap.go", pkg: inLog, tests: compactionCrashes,
 		old: "\t\treturn storageError(\"rename cleaned segment\", err)\n\t}\n\tif err := l.dir.fs.SyncDir(l.path()); err != nil {\n\t\treturn storageError(\"sync partition directory\", err)\n\t}\n\tl.mu.Lock()",
 		new: "\t\treturn storageError(\"rename cleaned segment\", err)\n\t}\n\tl.mu.Lock()",
@@ -56,7 +56,7 @@ var compaction = []mutant{
 		old: "if full = !r.keys.put(k.Key, k.Offset); full {\n\t\t\t\tr.end = k.Offset\n\t\t\t}\n\t\t\treturn !full", new: "r.keys.put(k.Key, k.Offset)\n\t\t\treturn true",
 	},
 	{
-		name: "compaction: tombstones go at once", short: true,
+		name: "compaction: tombstones go at once", gate: true, short: true,
 		file: "log/compact_filter.go", pkg: inLog, tests: "TestTombstonesGoAfterTheirHorizon|TestCompactionModel",
 		old: "return !k.Tombstone || !f.expired", new: "return !k.Tombstone",
 	},
@@ -109,5 +109,11 @@ var compaction = []mutant{
 		name: "compaction: retention removes files that are being replaced",
 		file: "log/retain.go", pkg: inLog, tests: "TestStartMovesWhileCompacting",
 		old: " && !l.segs[0].busy", new: "",
+	},
+	{
+		name: "compaction: old segments deleted before the swap", gate: true,
+		file: "log/compact_swap.go", pkg: inLog, tests: compactionCrashes,
+		old: "\tif err := l.dir.fs.Rename(x.fresh.path(cleanedSuffix), x.fresh.path(swapSuffix)); err != nil {",
+		new: "\tfor _, s := range x.old {\n\t\t_ = l.dir.fs.Remove(s.path(logSuffix))\n\t}\n\tif err := l.dir.fs.Rename(x.fresh.path(cleanedSuffix), x.fresh.path(swapSuffix)); err != nil {",
 	},
 }

@@ -1,0 +1,30 @@
+package main
+
+const (
+	inGroup = "./group"
+	lives   = "TestRandomLives"
+)
+
+// groups are bugs of consumer groups.
+var groups = []mutant{
+	{
+		name: "partition given before it is given back", short: true,
+		file: "group/consumer_reconcile.go", pkg: inGroup, tests: lives,
+		old: "return d.free(p, c.id) })", new: "return true })",
+	},
+	{
+		name: "commit of an old generation taken", short: true,
+		file: "group/group.go", pkg: inGroup, tests: lives,
+		old: "\treturn nil, kproto.IllegalGeneration\n", new: "\treturn m, kproto.NoError\n",
+	},
+	{
+		name: "commit of an old member epoch taken",
+		file: "group/consumer_epochs.go", pkg: inGroup, tests: lives,
+		old: "ok && f.epoch >= epoch", new: "true || ok && f.epoch >= epoch",
+	},
+	{
+		name: "an upgrade forgets what members are giving back",
+		file: "group/consumer_migrate.go", pkg: inGroup, tests: lives,
+		old: "c.state, c.revoking = memberRevoking, owned", new: "",
+	},
+}
