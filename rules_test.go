@@ -28,9 +28,10 @@ var rooms = map[string]room{
 	"config":           {pure: true},
 	"internal/machine": {pure: true},
 	"internal/coord":   {imports: []string{"internal/machine", "log"}},
+	"internal/kraft":   {imports: []string{"kproto", "internal/vfs", "log"}},
 	"internal/vfs":     {},
 	"internal/server":  {imports: []string{"kproto"}},
-	"broker": {imports: []string{"log", "internal/coord", "internal/machine", "internal/server", "internal/vfs", "group", "txn", "catalog", "auth",
+	"broker": {imports: []string{"log", "internal/coord", "internal/machine", "internal/server", "internal/vfs", "internal/kraft", "group", "txn", "catalog", "auth",
 		"throttle", "config", "kproto"}},
 }
 

@@ -20,6 +20,9 @@ func (b *Broker) reconcile() error {
 	if err := b.finishDeletions(); err != nil {
 		return err
 	}
+	if err := b.settleImports(); err != nil {
+		return err
+	}
 	found, err := b.dir.Partitions()
 	if err != nil {
 		return err

@@ -23,6 +23,14 @@ type (
 		Topics       []NewTopic
 		ValidateOnly bool
 	}
+	// ImportTopics makes topics that bring records with them: all, or none if one is refused. The next broker epoch and the next producer id
+	// will be higher than any in those records.
+	// Reply: as of CreateTopics.
+	ImportTopics struct {
+		Topics         []NewTopic
+		Epoch          int32 // highest leader epoch in the records, -1: none
+		NextProducerID int64 // above all producer ids there
+	}
 	// DeleteTopics by name or id. Reply: []TopicResult, one for each distinct reference, in the order of first mention.
 	DeleteTopics struct{ Topics []TopicRef }
 	// TopicGone says that the files of a deleted topic are gone; the record of its deletion becomes a tombstone. Reply: nil.

@@ -64,6 +64,8 @@ func (m *Machine) decide(ev machine.Event) (any, machine.Effects) {
 		return m.start(ev)
 	case CreateTopics:
 		return m.createTopics(ev)
+	case ImportTopics:
+		return m.importTopics(ev)
 	case DeleteTopics:
 		return m.deleteTopics(ev)
 	case TopicGone:

@@ -172,6 +172,8 @@ func (s *stage) event(verb string, args []string) any {
 		return catalog.Start{NewClusterID: args[0]}
 	case "create":
 		return catalog.CreateTopics{Topics: mapped(args, s.newTopic), ValidateOnly: validateOnly}
+	case "import":
+		return catalog.ImportTopics{Epoch: int32(number(s.t, args[0])), NextProducerID: int64(number(s.t, args[1])), Topics: mapped(args[2:], s.newTopic)}
 	case "delete":
 		return catalog.DeleteTopics{Topics: mapped(args, s.ref)}
 	case "gone":

@@ -47,6 +47,7 @@ func runners() []runner {
 		{folder: "confluent-kafka-python", needs: []need{needPython}, run: script("/usr/bin/python3", "confluent-kafka-python/check.py")},
 		{folder: "kafka-configs", needs: []need{needKafkaTools}, run: script("bash", "kafka-configs/check.sh")},
 		{folder: "kafka-dump-log", needs: []need{needKafkaTools}, run: tool("kafka-dump-log")},
+		{folder: "kafka-import", needs: []need{needKafka}, beside: true, run: tool("kafka-import")},
 		{folder: "franz-go", run: library(franzgo.New)},
 		{folder: "sarama", run: library(sarama.New)},
 		{folder: "kafka-go", run: library(kafkago.New)},

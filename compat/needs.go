@@ -28,6 +28,11 @@ var (
 		test:    "command -v java && test -e kafka-configs/lib/complete",
 		install: "kafka-configs/prepare.sh",
 	}
+	needKafka = need{
+		what:    "Java, Maven and its registry (compat/kafka-import/prepare.sh)",
+		test:    "command -v java && test -e kafka-import/lib/complete",
+		install: "kafka-import/prepare.sh",
+	}
 	needJava = need{
 		what:    "a JDK, Maven and its registry (compat/java/prepare.sh)",
 		test:    "command -v java && test java/classes/Member.class -nt java/Member.java",

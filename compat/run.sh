@@ -6,5 +6,5 @@ cd "$(dirname "$0")"
 tools=$(mktemp -d)
 trap 'rm -rf "$tools"' EXIT
 "${GO:-go}" test ./groups ./harness ./kafka-dump-log ./kill9 ./realinput
-"${GO:-go}" build -o "$tools/" . ./groups ./kafka-dump-log ./kill9 ./realinput ./throttle
+"${GO:-go}" build -o "$tools/" . ./groups ./kafka-dump-log ./kafka-import ./kill9 ./realinput ./throttle
 "$tools/compat" -tools "$tools" "$@"

@@ -59,6 +59,12 @@ func (es epochs) end(e int32, logEnd int64) (int32, int64) {
 	return es[i-1].epoch, es[i].start
 }
 
+// at is the epoch that a batch at the offset has; -1: none begins so early.
+func (es epochs) at(offset int64) int32 {
+	i := sort.Search(len(es), func(i int) bool { return es[i].start > offset })
+	return es[:i].last()
+}
+
 // Kafka's leader-epoch-checkpoint: version, count, then "epoch start" lines.
 func (es epochs) encode() []byte {
 	var b strings.Builder

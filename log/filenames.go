@@ -23,6 +23,7 @@ const (
 	tornSuffix     = ".torn"    // bytes cut off a log's end at recovery, kept for a human
 	deletedSuffix  = ".deleted" // a deleted segment's file on its way out
 	deleteSuffix   = "-delete"  // a partition's directory on its way out
+	importSuffix   = ".import"  // a partition's directory on its way in
 	damagedSuffix  = ".damaged" // bytes that repair cut out of a segment, kept for a human
 	tempSuffix     = ".tmp"
 	cleanedSuffix  = ".log.cleaned" // a segment that compaction is writing

@@ -81,7 +81,7 @@ func lockForVerify(fs vfs.FS, dir string) (v *verifier, partitions []string, unl
 	} else if len(partitions) == 0 && !has(entries, lockFile) {
 		return nil, nil, nil, fmt.Errorf("%s: %w", dir, ErrNoLog)
 	}
-	if unlock, err = lockUnused(fs, data); err != nil {
+	if unlock, err = LockUnused(fs, data); err != nil {
 		return nil, nil, nil, err
 	}
 	return newVerifier(fs, dir, data), partitions, unlock, nil
@@ -112,8 +112,8 @@ func has(entries []iofs.DirEntry, name string) bool {
 	return slices.ContainsFunc(entries, func(e iofs.DirEntry) bool { return e.Name() == name })
 }
 
-// lockUnused holds the lock of a data directory, if there is one, so that no broker starts meanwhile. It makes no file.
-func lockUnused(fs vfs.FS, data string) (unlock func(), err error) {
+// LockUnused holds the lock of a data directory, if there is one, so that no broker starts meanwhile. It makes no file.
+func LockUnused(fs vfs.FS, data string) (unlock func(), err error) {
 	nothing := func() {}
 	there, err := vfs.Exists(fs, filepath.Join(data, lockFile))
 	if err != nil || !there {

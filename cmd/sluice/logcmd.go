@@ -11,13 +11,14 @@ import (
 	"sluice/log"
 )
 
-// exitUnchecked is what `log verify` and `log repair` end with when they could not look.
+// exitUnchecked is what `log verify`, `log repair` and `log import` end with when they could not look.
 const exitUnchecked = 2
 
 type logCmd struct {
 	Verify logVerifyCmd `cmd:"" help:"Check a data directory, or the directory of one partition. Writes nothing. Exit code 0: sound, 1: damage, 2: could not check."`
 	Repair logRepairCmd `cmd:"" help:"Cut damage out, so that consumers step over it. Writes nothing without --execute. Exit code 0: nothing is damaged any more, 1: damage, 2: could not."`
-	Dump   logDumpCmd   `cmd:"" help:"Print the batches of a segment or a partition, or the entries of an index."`
+	Dump   logDumpCmd   `cmd:"" help:"Print the batches of a segment or a partition, or the entries of an index. The files may be Apache Kafka's."`
+	Import logImportCmd `cmd:"" help:"Take topics over from the log directories of a stopped broker of Apache Kafka. Exit code 0: all imported, 1: topics were refused, 2: could not."`
 }
 
 type logVerifyCmd struct {
