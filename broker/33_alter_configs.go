@@ -10,22 +10,16 @@ import (
 func (b *Broker) alterConfigs(c *call, q *kmsg.AlterConfigsRequest) {
 	resp := kmsg.NewPtrAlterConfigsResponse()
 	resp.Resources = make([]kmsg.AlterConfigsResponseResource, len(q.Resources))
-	set := func(place int, err error) {
-		x := &resp.Resources[place]
-		x.ErrorCode, x.ErrorMessage = c.fail(err)
-	}
-	a := &alteration{c: c}
-	for i := range q.Resources {
-		a.seen(int8(q.Resources[i].ResourceType), q.Resources[i].ResourceName)
-	}
-	for i := range q.Resources {
-		rr := &q.Resources[i]
-		resp.Resources[i].ResourceType, resp.Resources[i].ResourceName = rr.ResourceType, rr.ResourceName
-		ops := make([]op, len(rr.Configs))
-		for j, rc := range rr.Configs {
+	resources := make([]alterResource, len(q.Resources))
+	for i, r := range q.Resources {
+		resp.Resources[i].ResourceType, resp.Resources[i].ResourceName = r.ResourceType, r.ResourceName
+		ops := make([]op, len(r.Configs))
+		for j, rc := range r.Configs {
 			ops[j] = op{catalog.OpSet, rc.Name, rc.Value}
 		}
-		set(i, a.add(i, int8(rr.ResourceType), rr.ResourceName, true, ops))
+		resources[i] = resourceToAlter(r.ResourceType, r.ResourceName, ops)
 	}
-	a.run(q.ValidateOnly, set, func() { c.answer(resp) })
+	c.alter(resources, true, q.ValidateOnly, func(i int, err error) {
+		resp.Resources[i].ErrorCode, resp.Resources[i].ErrorMessage = c.fail(err)
+	}, func() { c.answer(resp) })
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"sluice/catalog"
 	"sluice/config"
 	"sluice/kproto"
@@ -31,7 +33,7 @@ var errResourceTwice = kproto.Errorf(kproto.InvalidRequest, "The resource is nam
 // alteration is one AlterConfigs or IncrementalAlterConfigs request under way. Resources stand or fall by themselves.
 type alteration struct {
 	c       *call
-	times   map[resourceKey]int
+	replace bool // what a resource has gives way to what it is given
 	changes []catalog.ConfigChange
 	at      []int                              // place in the answer of each change
 	base    map[config.Scope]map[string]string // by name; see inherited
@@ -44,25 +46,41 @@ type op struct {
 	value *string
 }
 
-func (a *alteration) seen(typ int8, name string) {
-	if a.times == nil {
-		a.times = map[resourceKey]int{}
+// alterResource is what a request wants of one resource.
+type alterResource struct {
+	resourceKey
+	ops []op
+}
+
+func resourceToAlter(typ kmsg.ConfigResourceType, name string, ops []op) alterResource {
+	return alterResource{resourceKey{catalog.ResourceType(typ), name}, ops}
+}
+
+// alter gives the outcome for each resource to set, which knows its place in the answer, and then calls done.
+func (c *call) alter(resources []alterResource, replace, validateOnly bool, set func(place int, err error), done func()) {
+	a := &alteration{c: c, replace: replace}
+	times := map[resourceKey]int{}
+	for _, r := range resources {
+		times[r.resourceKey]++
 	}
-	a.times[resourceKey{catalog.ResourceType(typ), name}]++
+	for i, r := range resources {
+		if times[r.resourceKey] > 1 {
+			set(i, errResourceTwice)
+		} else if err := a.add(i, r); err != nil {
+			set(i, err)
+		}
+	}
+	a.run(validateOnly, set, done)
 }
 
 // add checks the changes to one resource; place says where its answer goes.
-func (a *alteration) add(place int, typ int8, name string, replace bool, ops []op) error {
-	key := resourceKey{catalog.ResourceType(typ), name}
-	if a.times[key] > 1 {
-		return errResourceTwice
-	}
-	scope, err := a.c.b.alterable(key)
+func (a *alteration) add(place int, r alterResource) error {
+	scope, err := a.c.b.alterable(r.resourceKey)
 	if err != nil {
 		return err
 	}
-	change := catalog.ConfigChange{Type: key.typ, Name: name, Replace: replace}
-	if change.Ops, err = a.checkOps(scope, ops); err != nil {
+	change := catalog.ConfigChange{Type: r.typ, Name: r.name, Replace: a.replace}
+	if change.Ops, err = a.checkOps(scope, r.ops); err != nil {
 		return err
 	}
 	a.changes, a.at = append(a.changes, change), append(a.at, place)

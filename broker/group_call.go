@@ -17,6 +17,7 @@ import (
 var (
 	errGroupID         = kproto.Errorf(kproto.InvalidGroupID, "The group id is empty.")
 	errGroupIDNotFound = kproto.Errorf(kproto.GroupIDNotFound, "There is no such group.")
+	errNoProtocol      = kproto.Errorf(kproto.InconsistentGroupProtocol, "The request names no protocol.")
 	errNotOffered      = kproto.Errorf(kproto.UnsupportedVersion, "The consumer protocol is not among group.coordinator.rebalance.protocols.")
 	errGroupTwice      = kproto.Errorf(kproto.InvalidRequest, "The group is named twice in one request.")
 )

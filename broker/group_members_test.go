@@ -104,15 +104,22 @@ func TestSyncGroupProtocol(t *testing.T) {
 	n := startNode(t, nil)
 	m := n.member("g")
 	m.join(9)
+	name := kmsg.StringPtr
 	for _, x := range []struct {
-		typ, name string
+		typ, name *string
 		code      int16
-	}{{"consumer", "sticky", 23}, {"connect", "range", 23}, {"consumer", "range", 0}} {
+	}{
+		{nil, name("range"), 23},
+		{name("consumer"), nil, 23},
+		{name("consumer"), name("sticky"), 23},
+		{name("connect"), name("range"), 23},
+		{name("consumer"), name("range"), 0},
+	} {
 		q := m.syncRequest(map[string]string{m.id: "all"})
-		q.ProtocolType, q.Protocol = &x.typ, &x.name
+		q.ProtocolType, q.Protocol = x.typ, x.name
 		resp := do[*kmsg.SyncGroupResponse](m.client, q, 5)
 		if resp.ErrorCode != x.code || x.code == 0 && (deref(resp.ProtocolType) != "consumer" || deref(resp.Protocol) != "range") {
-			t.Errorf("SyncGroup as %s/%s: %+v", x.typ, x.name, resp)
+			t.Errorf("SyncGroup as %s/%s: %+v", deref(x.typ), deref(x.name), resp)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package group
 
 import (
 	"cmp"
+	"math"
 	"unicode/utf16"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -59,7 +60,7 @@ func (m *Machine) commitPartition(g *group, r *kmsg.OffsetCommitRequest, topic s
 		expires:     -1,
 	}
 	if r.Version <= 4 && r.RetentionTimeMillis >= 0 {
-		o.expires = m.millis + r.RetentionTimeMillis
+		o.expires = m.millis + min(r.RetentionTimeMillis, math.MaxInt64-m.millis)
 	}
 	m.write(g, offsetRecord(g.id, topic, o))
 	return kproto.NoError

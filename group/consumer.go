@@ -48,7 +48,7 @@ func (m *Machine) checkConsumerHeartbeat(q *kmsg.ConsumerGroupHeartbeatRequest) 
 		return kproto.InvalidRequest
 	case q.MemberID == "" && (q.MemberEpoch != epochJoin || q.Version >= consumerManagedID):
 		return kproto.InvalidRequest
-	case q.MemberEpoch == epochJoin && !isFirst(q):
+	case q.MemberEpoch == epochJoin && !isFirst(q), q.MemberEpoch == epochAway && q.InstanceID == nil:
 		return kproto.InvalidRequest
 	case longName(q.Group, q.MemberID) || !reasonableSubscription(q):
 		return kproto.InvalidRequest

@@ -54,7 +54,8 @@ func TestConsumerHeartbeatCodes(t *testing.T) {
 		"bad pattern":                {func(q *request) { q.SubscribedTopicRegex = &bad }, kproto.InvalidRegularExpression},
 		"epoch in an unknown group":  {func(q *request) { q.MemberEpoch = 3 }, kproto.GroupIDNotFound},
 		"leaves an unknown group":    {func(q *request) { q.MemberEpoch = -1 }, kproto.GroupIDNotFound},
-		"goes away, unknown group":   {func(q *request) { q.MemberEpoch = -2 }, kproto.GroupIDNotFound},
+		"goes away, unknown group":   {func(q *request) { q.MemberEpoch, q.InstanceID = -2, &magic }, kproto.GroupIDNotFound},
+		"goes away as nobody":        {func(q *request) { q.MemberEpoch = -2 }, kproto.InvalidRequest},
 	} {
 		r := newRig(t)
 		q := first()

@@ -93,8 +93,6 @@ func (m *Machine) consumerLeave(q *kmsg.ConsumerGroupHeartbeatRequest, r *kmsg.C
 		r.ErrorCode = kproto.FencedInstanceID
 	case q.MemberEpoch == epochLeave:
 		m.expelConsumer(d, c.id)
-	case c.instance == nil:
-		r.ErrorCode = kproto.InvalidRequest
 	default:
 		m.goAway(d, c)
 	}

@@ -91,9 +91,7 @@ func (m *Machine) joinGroup(g *group, j *joiner) {
 	switch {
 	case !m.hasRoom(g, id) || g.saidWith(id, j.Req.Protocols) > maxGroupMetadata:
 		m.refuseJoin(j, "", kproto.GroupMaxSizeReached)
-		if member := g.member(id); member != nil {
-			m.removeAndGoOn(member)
-		}
+		m.turnAway(g, id)
 	case !g.accepts(j.Req.ProtocolType, j.Req.Protocols):
 		m.refuseJoin(j, id, kproto.InconsistentGroupProtocol)
 	case id != "":
@@ -104,6 +102,16 @@ func (m *Machine) joinGroup(g *group, j *joiner) {
 		m.giveID(g, j)
 	default:
 		m.joinNew(g, j, j.NewMemberID)
+	}
+}
+
+// turnAway ends what an id stood for whose owner finds no room, so that nobody waits for it.
+func (m *Machine) turnAway(g *group, id string) {
+	if member := g.member(id); member != nil {
+		m.removeAndGoOn(member)
+	} else if p := g.pending[id]; p != nil {
+		m.removePending(p)
+		m.completeIfJoined(g)
 	}
 }
 

@@ -35,12 +35,12 @@ func (m *Machine) leave(r *kmsg.LeaveGroupRequest) *kmsg.LeaveGroupResponse {
 // leaveAll removes each of them that is there, and then lets the others go on, once.
 func (m *Machine) leaveAll(g *group, leavers []kmsg.LeaveGroupRequestMember) []int16 {
 	codes := make([]int16, len(leavers))
-	any := false
+	left := false
 	for i, l := range leavers {
 		codes[i] = m.leaveOne(g, l)
-		any = any || codes[i] == kproto.NoError
+		left = left || codes[i] == kproto.NoError
 	}
-	if any && g.consumers == nil {
+	if left && g.consumers == nil {
 		m.goOnWithout(g)
 		m.forgetIfNothing(g)
 	}

@@ -2,6 +2,7 @@ package group
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -168,5 +169,17 @@ func TestRebalanceOfNobodyIsPatient(t *testing.T) {
 	s.Command("wait 10m")
 	if n := s.ticks - ticks; n > 700 {
 		t.Errorf("%d ticks in ten minutes", n)
+	}
+}
+
+// A commit that is to be kept for ever, as its client says it, is.
+func TestLongestRetention(t *testing.T) {
+	r := newRig(t)
+	q := kmsg.NewPtrOffsetCommitRequest()
+	q.Version, q.Group, q.Generation, q.RetentionTimeMillis = 4, "g", -1, math.MaxInt64
+	q.Topics = []kmsg.OffsetCommitRequestTopic{{Topic: "t", Partitions: []kmsg.OffsetCommitRequestTopicPartition{{Offset: 1}}}}
+	r.do(Commit{q}, func(any, error) {})
+	if o, ok := r.m.groups["g"].offsets.get("t", 0); !ok || o.expires != math.MaxInt64 {
+		t.Errorf("it is kept until %d", o.expires)
 	}
 }
