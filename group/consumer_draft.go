@@ -3,8 +3,6 @@ package group
 import (
 	"maps"
 	"slices"
-
-	"sluice/internal/machine"
 )
 
 // consumerDraft is what a step makes of a consumer group. Deciders read and change the draft; at the end of the step the
@@ -136,15 +134,15 @@ func (m *Machine) writeDraft(d *consumerDraft) {
 	m.writeRemoved(d, ids)
 	m.writeMembers(d, ids)
 	if d.epoch != d.base.epoch || d.topicsHash != d.base.topicsHash {
-		m.put(d.g, consumerGroupRecord(d.g.id, d.epoch, d.topicsHash))
+		m.write(d.g, consumerGroupRecord(d.g.id, d.epoch, d.topicsHash))
 	}
 	m.writeTargets(d, ids)
 	if d.assigned != d.base.assigned {
-		m.put(d.g, consumerTargetRecord(d.g.id, d.assigned))
+		m.write(d.g, consumerTargetRecord(d.g.id, d.assigned))
 	}
 	m.writeGiven(d, ids)
 	if d.g.recorded != nil && d.epoch > 0 {
-		m.put(d.g, groupTombstone(d.g.id)) // an empty classic group that has become one of this protocol
+		m.write(d.g, groupTombstone(d.g.id)) // an empty classic group that has become one of this protocol
 	}
 	if d.moved {
 		m.tellConsumerOwnership(d)
@@ -156,7 +154,7 @@ func (m *Machine) writeRemoved(d *consumerDraft, ids []string) {
 		if old := d.base.members[id]; old != nil && d.changed[id] == nil {
 			d.moved = d.moved || len(old.held()) > 0
 			for _, kind := range []int16{keyConsumerCurrent, keyConsumerTargetMember, keyConsumerMember} {
-				m.put(d.g, memberTombstone(kind, d.g.id, id))
+				m.write(d.g, memberTombstone(kind, d.g.id, id))
 			}
 		}
 	}
@@ -165,7 +163,7 @@ func (m *Machine) writeRemoved(d *consumerDraft, ids []string) {
 func (m *Machine) writeMembers(d *consumerDraft, ids []string) {
 	for _, id := range ids {
 		if c := d.changed[id]; c != nil && !sameMember(d.base.members[id], c) {
-			m.put(d.g, consumerMemberRecord(d.g.id, c))
+			m.write(d.g, consumerMemberRecord(d.g.id, c))
 		}
 	}
 }
@@ -174,7 +172,7 @@ func (m *Machine) writeTargets(d *consumerDraft, ids []string) {
 	for _, id := range ids {
 		c, old := d.changed[id], d.was(id)
 		if c != nil && !slices.Equal(c.target, old.target) {
-			m.put(d.g, consumerTargetMemberRecord(d.g.id, c))
+			m.write(d.g, consumerTargetMemberRecord(d.g.id, c))
 		}
 	}
 }
@@ -185,7 +183,7 @@ func (m *Machine) writeGiven(d *consumerDraft, ids []string) {
 		if c == nil || sameGiven(old, c) {
 			continue
 		}
-		m.put(d.g, consumerCurrentRecord(d.g.id, c))
+		m.write(d.g, consumerCurrentRecord(d.g.id, c))
 		d.moved = d.moved || c.epoch != old.epoch || !slices.Equal(c.held(), old.held())
 	}
 }
@@ -216,6 +214,3 @@ func equalText(a, b *string) bool {
 	}
 	return *a == *b
 }
-
-// put writes a record of a group.
-func (m *Machine) put(g *group, r machine.Record) { m.write(g, r) }

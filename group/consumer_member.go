@@ -126,6 +126,6 @@ func (m *Machine) consumerInterval(d *consumerDraft, c *consumerMember) time.Dur
 // becomeClassic lets a classic member have a group of the consumer protocol in which nobody is left.
 func (m *Machine) becomeClassic(g *group) {
 	for _, r := range g.consumerTombstones() {
-		m.put(g, r)
+		m.write(g, r)
 	}
 }

@@ -115,11 +115,11 @@ func (m *Machine) downgrade(d *consumerDraft) {
 	g, members := d.g, d.members()
 	for _, id := range slices.Sorted(maps.Keys(d.base.members)) {
 		for _, kind := range []int16{keyConsumerCurrent, keyConsumerTargetMember, keyConsumerMember} {
-			m.put(g, memberTombstone(kind, g.id, id))
+			m.write(g, memberTombstone(kind, g.id, id))
 		}
 	}
 	for _, r := range g.consumerTombstones() {
-		m.put(g, r)
+		m.write(g, r)
 	}
 	for _, id := range slices.Sorted(maps.Keys(g.sessions)) {
 		m.endSession(g, id)

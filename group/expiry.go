@@ -94,7 +94,7 @@ func (m *Machine) expire() {
 				m.write(g, groupTombstone(g.id))
 			}
 			for _, r := range g.consumerTombstones() {
-				m.put(g, r)
+				m.write(g, r)
 			}
 			g.enter(Dead)
 		}
