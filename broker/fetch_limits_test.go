@@ -128,6 +128,36 @@ func TestBatchesAndBytesByPeriod(t *testing.T) {
 	}
 }
 
+// Two thousand pairs of partition and group share the broker's limit: all of it leaves and no more, and nobody is left out.
+func TestManyPartitionsShareOneLimit(t *testing.T) {
+	const partitions, groups, rate, seconds = 200, 10, 4000, 10
+	inBubble(t, throttle.Settings{Broker: msgs(rate), Mode: throttle.Precise}, func(b *bubble) {
+		x := b.topic("x", partitions, nil)
+		b.backlog(x, 30, 1, 10)
+		var asked []want
+		for i := range int32(partitions) {
+			asked = append(asked, at(x, i, 0))
+		}
+		var readers []*reader
+		for g := range groups {
+			readers = append(readers, b.read(fmt.Sprint("g", g), seconds*time.Second, nil, slices.Clone(asked)...))
+		}
+		b.readers.Wait()
+		total, left := int64(0), 0
+		for _, r := range readers {
+			total += r.total()
+			for i := range int32(partitions) {
+				if r.of(x, i) == 0 {
+					left++
+				}
+			}
+		}
+		if total != rate*seconds || left > 0 {
+			t.Errorf("%d messages in %d s, %d are allowed; %d of %d pairs got nothing", total, seconds, rate*seconds, left, partitions*groups)
+		}
+	})
+}
+
 // What a limit has enough for leaves at once, whatever the mode takes a batch for; records that nobody sees are not charged.
 func TestWhatFitsLeavesAtOnce(t *testing.T) {
 	for _, mode := range []throttle.Mode{throttle.Approximate, throttle.Precise} {

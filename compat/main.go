@@ -28,6 +28,8 @@ type options struct {
 	tools  string // where the programs of this module were built to
 	full   bool   // the full sizes of the runs that have a short one
 	filter string
+	// without is a folder that is left out, since it has its turn elsewhere.
+	without string
 }
 
 // runner is one set of checks: its folder has its allow list and its findings. needs says what must be there; when something is
@@ -38,6 +40,7 @@ type runner struct {
 	allow  string // tests.allow unless said otherwise
 	needs  []need
 	beside bool // it has a broker of its own and mostly waits, so such runners run at the same time
+	full   bool // it takes minutes and is run only in full
 	run    func(ctx context.Context, o options, address string) ([]byte, error)
 }
 
@@ -54,6 +57,7 @@ func runners() []runner {
 		{folder: "realinput", needs: []need{needKcat}, run: tool("realinput")},
 		{folder: "kill9", run: tool("kill9")},
 		{folder: "throttle", needs: []need{needKcat, needPython}, beside: true, run: tool("throttle")},
+		{name: "throttle/many", folder: "throttle", allow: "many.allow", full: true, run: tool("throttle", "-row", "ten thousand partitions")},
 		groups("franz-go"),
 		groups("franz-go-consumer"),
 		groups("sarama"),
@@ -89,7 +93,8 @@ func main() {
 	var o options
 	flag.StringVar(&o.binary, "bin", "../bin/sluice", "the broker `binary` under test")
 	flag.StringVar(&o.tools, "tools", "", "`directory` with the built programs of this module")
-	flag.BoolVar(&o.full, "full", false, "run realinput, kill9 and groups in their full sizes (some minutes)")
+	flag.BoolVar(&o.full, "full", false, "run realinput, kill9, groups and throttle in their full sizes (some minutes)")
+	flag.StringVar(&o.without, "without", "", "leave out this `folder`")
 	flag.StringVar(&o.filter, "check", "", "run only the Go libraries' checks whose name contains this `text`; no allow list applies")
 	flag.Usage = func() {
 		fmt.Fprintln(os.Stderr, "usage: compat [flags] [RUNNER ...]")
@@ -155,7 +160,7 @@ func start(ctx context.Context, o options, names []string, address string) []sta
 		}
 	})
 	for _, r := range runners() {
-		if !r.named(names) {
+		if !r.named(names) || r.full && !o.full || r.folder == o.without {
 			continue
 		}
 		s := started{runner: r, missing: r.missing()}

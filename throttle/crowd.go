@@ -1,6 +1,7 @@
 package throttle
 
 import (
+	"math"
 	"sync"
 	"time"
 )
@@ -64,7 +65,7 @@ type claim struct {
 }
 
 func newCrowd(c *Counter) *crowd {
-	cr := &crowd{claims: map[claimant]*claim{}, typical: 1}
+	cr := &crowd{claims: map[claimant]*claim{}, typical: 1, swept: math.MinInt64}
 	for i, q := range cr.rankings() {
 		q.less = func(a, b *claim) bool { return a.service < b.service }
 		q.place = func(c *claim) *int32 { return &c.places[i] }
@@ -99,9 +100,10 @@ func (cr *crowd) leave(cl *claim) {
 	}
 }
 
-// sweep drops claims that nobody came back for, once a window.
+// sweep drops claims that nobody came back for, once a window. Who looks with a clock of the window before does not have it done again: a look at many
+// partitions may take from one window to the next, and another one at the same time.
 func (cr *crowd) sweep(v view, now Instant) {
-	if v.begins() == cr.swept {
+	if v.begins() <= cr.swept {
 		return
 	}
 	cr.swept = v.begins()

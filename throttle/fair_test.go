@@ -182,3 +182,26 @@ func TestNobodyMakesUpForLong(t *testing.T) {
 		t.Errorf("a got %d in the 10 s after b became quick", n)
 	}
 }
+
+// Claims are gone over once a window, also when two look at the same time of whom one has not noticed that the window has ended: with a hundred thousand
+// claims each look of theirs would cost as much as all others together.
+func TestClaimsAreSweptOnceAWindow(t *testing.T) {
+	th := New(func(Instant) {})
+	th.Configure(Settings{Topic: msgs(1), Mode: Precise}, 0)
+	topic := th.Topic("t")
+	path := topic.Path(0, "g", 0)
+	c := path.counters[2]
+	cr := c.lockCrowd()
+	defer cr.mu.Unlock()
+	first, second := after(900*time.Millisecond), after(1100*time.Millisecond)
+	leave := func() { cr.join(claimant{topic, 7, "gone"}, 0).until = -1 }
+	leave()
+	if cr.sweep(c.look(second), second); len(cr.claims) != 0 {
+		t.Error("a claim of nobody was kept over a window")
+	}
+	leave()
+	cr.sweep(c.look(first), first)
+	if cr.sweep(c.look(second), second); len(cr.claims) != 1 {
+		t.Error("claims were gone over again in the same window")
+	}
+}

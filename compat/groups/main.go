@@ -31,33 +31,21 @@ var brokerFlags = []string{
 }
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == "member" {
-		if err := members.Run(os.Args[2:]); err != nil {
-			fmt.Fprintln(os.Stderr, "member:", err)
-			os.Exit(1)
-		}
-		return
-	}
-	binary := flag.String("bin", "../bin/sluice", "the broker `binary` under test")
 	address := flag.String("address", "", "`HOST:PORT` of a broker that runs")
-	short := flag.Bool("short", false, "kill one member only")
-	flag.Parse()
-	rounds := fullRounds
-	if *short {
-		rounds = 1
-	}
-	c, err := members.Named(flag.Arg(0))
-	switch {
-	case err != nil:
-	case *address != "":
-		err = live(c, *address, rounds)
-	default:
-		err = run(*binary, c, rounds)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "groups:", err)
-		os.Exit(1)
-	}
+	members.Main("groups", "kill one member only", func(o members.Options) error {
+		rounds := fullRounds
+		if o.Short {
+			rounds = 1
+		}
+		c, err := members.Named(flag.Arg(0))
+		switch {
+		case err != nil:
+			return err
+		case *address != "":
+			return live(c, *address, rounds)
+		}
+		return run(o.Binary, c, rounds)
+	})
 }
 
 var errFailed = errors.New("a step failed")

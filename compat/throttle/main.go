@@ -5,7 +5,9 @@
 // It prints one line for each client and situation: its name, a comma, and PASS, FAIL or SKIP. What was counted goes to
 // standard error when it is wrong.
 //
-//	throttle [-bin BINARY] [-short] [CLIENT ...]
+// Beside them it runs the rows of rows.go, whatever else is to be seen of a limit, each with a broker of its own; then their names alone are printed.
+//
+//	throttle [-bin BINARY] [-short] [-row TEXT] [CLIENT ...]     without clients: all, and all rows
 package main
 
 import (
@@ -14,6 +16,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,76 +34,100 @@ const (
 var clients = []string{"franz-go", "franz-go-consumer", "sarama", "kafka-go", "kcat", "confluent-kafka-python"}
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == "member" {
-		if err := members.Run(os.Args[2:]); err != nil {
-			fmt.Fprintln(os.Stderr, "member:", err)
-			os.Exit(1)
+	only := flag.String("row", "", "only the rows whose names contain this `text`")
+	members.Main("throttle", "count for five seconds only", func(o members.Options) error {
+		t := &test{binary: o.Binary, seconds: fullSeconds}
+		if o.Short {
+			t.seconds = shortSeconds
 		}
-		return
-	}
-	binary := flag.String("bin", "../bin/sluice", "the broker `binary` under test")
-	short := flag.Bool("short", false, "count for five seconds only")
-	flag.Parse()
-	names := flag.Args()
-	if len(names) == 0 {
-		names = clients
-	}
-	seconds := fullSeconds
-	if *short {
-		seconds = shortSeconds
-	}
-	if err := run(*binary, names, seconds); err != nil {
-		fmt.Fprintln(os.Stderr, "throttle:", err)
-		os.Exit(1)
-	}
+		return t.run(flag.Args(), *only)
+	})
 }
 
-// run has all clients read at the same time: they wait most of it.
-func run(binary string, names []string, seconds int) error {
-	dir, err := os.MkdirTemp("", "sluice-throttle-")
-	if err != nil {
-		return err
+// test is all that is counted, and what is said about it.
+type test struct {
+	binary  string
+	seconds int
+	out     sync.Mutex // of standard output
+	running sync.WaitGroup
+}
+
+// run has all run at the same time, since they wait most of it. Without names it is all clients and all rows but those that have to be asked for.
+func (t *test) run(names []string, only string) error {
+	withRows := len(names) == 0
+	if withRows && only == "" {
+		names = clients
 	}
-	defer os.RemoveAll(dir)
-	broker, err := harness.Start(binary, dir, "--set", "dispatch.throttling.precise.flow.control=true", "--set", "group.initial.rebalance.delay.ms=500")
-	if err != nil {
-		return err
+	if len(names) > 0 {
+		dir, err := os.MkdirTemp("", "sluice-throttle-")
+		if err != nil {
+			return err
+		}
+		defer os.RemoveAll(dir)
+		broker, err := harness.Start(t.binary, dir, "--set", precise+"=true", "--set", "group.initial.rebalance.delay.ms=500")
+		if err != nil {
+			return err
+		}
+		defer broker.Kill()
+		if err := t.clients(names, broker.Address); err != nil {
+			return err
+		}
 	}
-	defer broker.Kill()
-	var out sync.Mutex
-	var running sync.WaitGroup
+	if withRows {
+		t.rows(only)
+	}
+	t.running.Wait()
+	return nil
+}
+
+// clients begins the situations with each client.
+func (t *test) clients(names []string, address string) error {
 	for _, name := range names {
 		c, err := members.Named(name)
 		if err != nil {
 			return err
 		}
 		for i, r := range situations {
-			running.Go(func() {
-				result := judge(c, r, fmt.Sprintf("%s-%d", name, i), broker.Address, seconds)
-				out.Lock()
-				defer out.Unlock()
-				fmt.Printf("%s: %s,%s\n", name, r.name, result)
+			t.running.Go(func() {
+				t.report(name+": "+r.name, available(c), func(ctx context.Context) error {
+					return r.check(ctx, c, fmt.Sprintf("%s-%d", name, i), address, t.seconds)
+				})
 			})
 		}
 	}
-	running.Wait()
 	return nil
+}
+
+// rows begins the rows.
+func (t *test) rows(only string) {
+	for _, r := range rows {
+		if r.alone && only == "" || !strings.Contains(r.name, only) {
+			continue
+		}
+		t.running.Go(func() {
+			t.report(r.name, true, func(ctx context.Context) error { return try(ctx, r, t.binary, t.seconds) })
+		})
+	}
 }
 
 // startTime bounds the time until all members read.
 const startTime = 60 * time.Second
 
-func judge(c members.Client, r situation, topic, address string, seconds int) harness.Result {
-	if !available(c) {
-		return harness.Skip
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), startTime+time.Duration(seconds)*time.Second)
+// report checks something and prints a line about it.
+func (t *test) report(name string, possible bool, check func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.Background(), startTime+time.Duration(4*t.seconds)*time.Second)
 	defer cancel()
-	if err := r.check(ctx, c, topic, address, seconds); err != nil {
-		fmt.Fprintf(os.Stderr, "throttle: %s: %s: %v\n", c.Name, r.name, err)
-		return harness.Fail
+	result := harness.Skip
+	if possible {
+		result = harness.Pass
+		if err := check(ctx); err != nil {
+			result = harness.Fail
+			fmt.Fprintf(os.Stderr, "throttle: %s: %v\n", name, err)
+		}
 	}
-	return harness.Pass
+	t.out.Lock()
+	defer t.out.Unlock()
+	fmt.Printf("%s,%s\n", name, result)
 }
 
 // available tells whether a client's program is there.

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"sluice/compat/harness"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// trial is a row at work: a broker of its own and an administrator's client.
+type trial struct {
+	ctx     context.Context
+	binary  string
+	dir     string
+	broker  *harness.Broker
+	client  *kgo.Client
+	admin   *kadm.Client
+	seconds int // to count for
+	running sync.WaitGroup
+}
+
+// try runs a row with a broker that has the row's settings.
+func try(ctx context.Context, r row, binary string, seconds int) error {
+	dir, err := os.MkdirTemp("", "sluice-throttle-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	flags := []string{"--set", precise + "=true", "--set", "sluice.durability=os", "--set", "group.initial.rebalance.delay.ms=0"}
+	for _, s := range r.settings {
+		flags = append(flags, "--set", s)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	t := &trial{ctx: ctx, binary: binary, dir: dir, seconds: seconds}
+	defer t.running.Wait()
+	defer cancel()
+	if t.broker, err = harness.Start(binary, dir, flags...); err != nil {
+		return err
+	}
+	defer t.broker.Kill()
+	if t.client, err = kgo.NewClient(kgo.SeedBrokers(t.broker.Address), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ManualFlushing(),
+		kgo.MaxBufferedRecords(2_000_000), kgo.ProducerBatchCompression(kgo.NoCompression())); err != nil {
+		return err
+	}
+	defer t.client.Close()
+	t.admin = kadm.NewClient(t.client)
+	return r.run(t)
+}
+
+// topic makes a topic with settings: key=value.
+func (t *trial) topic(name string, partitions int32, settings ...string) error {
+	configs := map[string]*string{}
+	for _, s := range settings {
+		key, value, _ := strings.Cut(s, "=")
+		configs[key] = &value
+	}
+	created, err := t.admin.CreateTopic(t.ctx, partitions, 1, configs, name)
+	return errors.Join(err, created.Err)
+}
+
+// fill appends batches of one record each.
+func (t *trial) fill(topic string, partition int32, batches int) error {
+	for range batches {
+		if err := t.batch(topic, partition, 1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// batch appends records as one batch.
+func (t *trial) batch(topic string, partition int32, records int) error {
+	var first kgo.FirstErrPromise
+	for range records {
+		t.client.Produce(t.ctx, &kgo.Record{Topic: topic, Partition: partition, Value: stamp(time.Now())}, first.Promise())
+	}
+	return errors.Join(t.client.Flush(t.ctx), first.Err())
+}
+
+// feed appends a batch of one record in each interval until the time.
+func (t *trial) feed(topic string, partition int32, interval time.Duration, until time.Time) error {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for time.Now().Before(until) {
+		if err := t.batch(topic, partition, 1); err != nil {
+			return err
+		}
+		<-tick.C
+	}
+	return nil
+}
+
+// set alters the settings of a topic, or with "" of all brokers: key=value, or key to take it back. All are one request.
+func (t *trial) set(topic string, settings ...string) error {
+	var configs []kadm.AlterConfig
+	for _, s := range settings {
+		key, value, set := strings.Cut(s, "=")
+		c := kadm.AlterConfig{Op: kadm.DeleteConfig, Name: key}
+		if set {
+			c.Op, c.Value = kadm.SetConfig, &value
+		}
+		configs = append(configs, c)
+	}
+	var done kadm.AlterConfigsResponses
+	var err error
+	if topic == "" {
+		done, err = t.admin.AlterBrokerConfigs(t.ctx, configs)
+	} else {
+		done, err = t.admin.AlterTopicConfigs(t.ctx, configs, topic)
+	}
+	for _, d := range done {
+		err = errors.Join(err, d.Err)
+	}
+	return err
+}
+
+// arrival is some records of a partition at one time.
+type arrival struct {
+	at        time.Time
+	topic     string
+	partition int32
+	records   int
+	late      time.Duration // since the last of them was produced
+}
+
+// arrivals are what a reader got.
+type arrivals struct {
+	mu   sync.Mutex
+	list []arrival
+	err  error
+	stop func()
+}
+
+// read starts a consumer. It reads from the beginning unless an option says otherwise.
+func (t *trial) read(options ...kgo.Opt) (*arrivals, error) {
+	client, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(t.broker.Address), kgo.FetchMaxWait(500 * time.Millisecond),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())}, options...)...)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(t.ctx)
+	a := &arrivals{}
+	stopped := make(chan struct{})
+	a.stop = sync.OnceFunc(func() { cancel(); <-stopped })
+	t.running.Go(func() {
+		defer close(stopped)
+		defer client.Close()
+		a.poll(ctx, client)
+	})
+	return a, nil
+}
+
+func (a *arrivals) poll(ctx context.Context, client *kgo.Client) {
+	for ctx.Err() == nil {
+		fetches := client.PollFetches(ctx)
+		now := time.Now()
+		a.mu.Lock()
+		if err := fetches.Err0(); err != nil && ctx.Err() == nil {
+			a.err = err
+		}
+		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
+			if n := len(p.Records); n > 0 {
+				a.list = append(a.list, arrival{now, p.Topic, p.Partition, n, now.Sub(stamped(p.Records[n-1].Value))})
+			}
+		})
+		a.mu.Unlock()
+	}
+}
+
+// first waits for the first arrival.
+func (a *arrivals) first(ctx context.Context) (time.Time, error) {
+	for {
+		a.mu.Lock()
+		if len(a.list) > 0 {
+			defer a.mu.Unlock()
+			return a.list[0].at, a.err
+		}
+		a.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return time.Time{}, errors.New("nothing was read")
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// between counts the records that came in a time, of all topics or one.
+func (a *arrivals) between(begin, end time.Time, topics ...string) (n int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, x := range a.list {
+		if !x.at.Before(begin) && x.at.Before(end) && (len(topics) == 0 || slices.Contains(topics, x.topic)) {
+			n += x.records
+		}
+	}
+	return n
+}
+
+// lateness is how late records of a topic came, in order.
+func (a *arrivals) lateness(topic string) (all []time.Duration) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, x := range a.list {
+		if x.topic == topic {
+			all = append(all, x.late)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// near fails if a count is off by more than that.
+func near(what string, got, want, off int) error {
+	if got < want-off || got > want+off {
+		return fmt.Errorf("%s: %d, want %d or up to %d more or less", what, got, want, off)
+	}
+	return nil
+}
+
+// wait waits for a time.
+func (t *trial) wait(until time.Time) error {
+	select {
+	case <-t.ctx.Done():
+		return t.ctx.Err()
+	case <-time.After(time.Until(until)):
+		return nil
+	}
+}
+
+func (t *trial) span() time.Duration { return time.Duration(t.seconds) * time.Second }
+
+// stamp is a record's value: when it was produced.
+func stamp(at time.Time) []byte { return at.AppendFormat(nil, time.RFC3339Nano) }
+
+func stamped(value []byte) time.Time {
+	at, _ := time.Parse(time.RFC3339Nano, string(value)) // another value is of the year 1
+	return at
+}
