@@ -20,8 +20,8 @@ import (
 // Dispatch throttling decides how many of the batches may leave (fetch_limits.go).
 //
 // Leaves out: followers. A replica id of zero or more is refused and no state is touched (CVE-2018-1288); the fields
-// that only followers send are read over. There are no aborted transactions yet; read_committed stops at the last stable
-// offset. The preferred read replica and the node endpoints (KIP-951) make no sense for one node.
+// that only followers send are read over. There are no aborted transactions yet, but what `sluice log import --lost=keep` has
+// brought, which is shown to everybody; read_committed stops at the last stable offset. The preferred read replica and the node endpoints (KIP-951) make no sense for one node.
 //
 // Differs from Kafka: an unknown isolation level is INVALID_REQUEST for every partition, where Kafka answers -1.
 //

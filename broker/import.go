@@ -119,6 +119,12 @@ func (m *importer) close() {
 }
 
 func (m *importer) openSources() error {
+	if d, err := log.OpenKafka(m.FS, m.DataDir); err == nil || errors.Is(err, log.ErrKafkaRunning) {
+		if err == nil {
+			_ = d.Close() // nothing was written there
+		}
+		return fmt.Errorf("%s is a log directory of Kafka, and no place to import into: choose another --data-dir", m.DataDir)
+	}
 	m.meta = map[string]kraft.Topic{}
 	for _, path := range m.Sources {
 		d, err := log.OpenKafka(m.FS, filepath.Clean(path))

@@ -140,20 +140,9 @@ func (m *importer) checkComplete(t *ImportedTopic, parts []log.KafkaPartition) e
 
 // settings are those that the topic had, if Kafka's metadata is there, under those that are given. Of a topic that nothing is known of nothing is deleted.
 func (m *importer) settings(t *ImportedTopic) error {
-	meta, known := m.meta[t.Topic]
-	known = known && meta.ID == t.id
-	for _, key := range slices.Sorted(maps.Keys(meta.Configs)) {
-		name, err := checkConfig(config.ScopeTopic, key, meta.Configs[key])
-		if err != nil {
-			if t.Dropped == nil {
-				t.Dropped = map[string]string{}
-			}
-			t.Dropped[key] = err.Error()
-			continue
-		}
-		t.Configs[name] = meta.Configs[key]
-	}
-	if !known {
+	if meta, known := m.meta[t.Topic]; known && meta.ID == t.id {
+		m.kafkaSettings(t, meta.Configs)
+	} else {
 		t.Configs = map[string]string{"retention.ms": "-1", "retention.bytes": "-1"}
 	}
 	for key, value := range m.Configs {
@@ -167,4 +156,19 @@ func (m *importer) settings(t *ImportedTopic) error {
 		return refused{err}
 	}
 	return nil
+}
+
+// kafkaSettings takes those that mean something here.
+func (m *importer) kafkaSettings(t *ImportedTopic, values map[string]string) {
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		name, err := checkConfig(config.ScopeTopic, key, values[key])
+		if err == nil {
+			t.Configs[name] = values[key]
+			continue
+		}
+		if t.Dropped == nil {
+			t.Dropped = map[string]string{}
+		}
+		t.Dropped[key] = err.Error()
+	}
 }

@@ -34,12 +34,11 @@ func (m *importer) committed() (committedOffsets, error) {
 	now := time.Now().UnixMilli()
 	for _, p := range m.offsets {
 		s, err := p.Survey()
-		if err != nil {
-			return nil, fmt.Errorf("the committed offsets: %w", err)
+		if err == nil {
+			err = s.EachRecord(func(r kproto.Record) error { return found.take(r, wanted, now) })
 		}
-		err = s.EachRecord(func(r kproto.Record) error { return found.take(r, wanted, now) })
 		if err != nil {
-			return nil, fmt.Errorf("the committed offsets: %w", err)
+			return nil, fmt.Errorf("the committed offsets (--no-offsets leaves them): %w", err)
 		}
 	}
 	return found, nil

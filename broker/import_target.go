@@ -19,6 +19,13 @@ func (m *importer) openTarget() error {
 		return err
 	}
 	m.broker = b
+	meta, err := readMeta(m.FS, m.DataDir)
+	if err == nil {
+		err = meta.check()
+	}
+	if err != nil {
+		return err
+	}
 	if m.DryRun {
 		return m.readTarget()
 	}
@@ -26,20 +33,13 @@ func (m *importer) openTarget() error {
 		return err
 	}
 	b.topics = newTopics(b.dir, b.dispatch)
-	meta, err := readMeta(m.FS, m.DataDir)
-	if err == nil {
-		err = meta.checkNode()
+	if err := b.openCatalog(); err != nil {
+		return err
 	}
-	if err == nil {
-		err = b.openCatalog()
+	if err := b.begin(meta); err != nil {
+		return err
 	}
-	if err == nil {
-		err = b.begin(meta)
-	}
-	if err == nil {
-		err = b.settleImports()
-	}
-	return err
+	return b.settleImports()
 }
 
 // static has the groups' topic, if it is to be made, as many partitions as Kafka's.

@@ -11,13 +11,13 @@ import (
 	"sluice/log"
 )
 
-// exitUnchecked is what `log verify`, `log repair` and `log import` end with when they could not look.
+// exitUnchecked is what the commands about files end with when they could not look at them.
 const exitUnchecked = 2
 
 type logCmd struct {
 	Verify logVerifyCmd `cmd:"" help:"Check a data directory, or the directory of one partition. Writes nothing. Exit code 0: sound, 1: damage, 2: could not check."`
 	Repair logRepairCmd `cmd:"" help:"Cut damage out, so that consumers step over it. Writes nothing without --execute. Exit code 0: nothing is damaged any more, 1: damage, 2: could not."`
-	Dump   logDumpCmd   `cmd:"" help:"Print the batches of a segment or a partition, or the entries of an index. The files may be Apache Kafka's."`
+	Dump   logDumpCmd   `cmd:"" help:"Print the batches of a segment or a partition, or the entries of an index. The files may be Apache Kafka's. Exit code 0: all is printed, 1: some of it is damaged, 2: could not read."`
 	Import logImportCmd `cmd:"" help:"Take topics over from the log directories of a stopped broker of Apache Kafka. Exit code 0: all imported, 1: topics were refused, 2: could not."`
 }
 
@@ -27,7 +27,7 @@ type logVerifyCmd struct {
 	Dir string `arg:"" help:"The data directory, or a partition's directory in it. No broker may be running on it."`
 }
 
-// unchecked is why a directory could not be verified.
+// unchecked is why files could not be looked at.
 type unchecked struct{ error }
 
 func (unchecked) ExitCode() int { return exitUnchecked }
@@ -105,12 +105,25 @@ func (c *logDumpCmd) Run(s *streams) error {
 	if c.Output == "json" {
 		emit = emitJSON
 	}
-	return log.Dump(vfs.Disk{}, filepath.Clean(c.Path), log.Dumper{
+	damaged := false
+	err := log.Dump(vfs.Disk{}, filepath.Clean(c.Path), log.Dumper{
 		Records: c.Records,
-		Batch:   func(b log.DumpedBatch) error { return emit(s.out, b) },
-		Offset:  func(e log.DumpedOffset) error { return emit(s.out, e) },
-		Time:    func(e log.DumpedTime) error { return emit(s.out, e) },
+		Batch: func(b log.DumpedBatch) error {
+			damaged = damaged || !b.Valid || b.RecordsProblem != ""
+			return emit(s.out, b)
+		},
+		Offset: func(e log.DumpedOffset) error { return emit(s.out, e) },
+		Time:   func(e log.DumpedTime) error { return emit(s.out, e) },
 	})
+	switch {
+	case errors.Is(err, log.ErrDamaged):
+		return err
+	case err != nil:
+		return unchecked{fmt.Errorf("%s could not be read: %w", c.Path, err)}
+	case damaged:
+		return errors.New("batches are damaged")
+	}
+	return nil
 }
 
 func emitJSON(w io.Writer, v any) error {

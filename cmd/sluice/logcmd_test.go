@@ -88,3 +88,36 @@ func TestLogDump(t *testing.T) {
 		t.Errorf("time index: %q", out)
 	}
 }
+
+// TestLogDumpDamage: what is damaged is told by the exit code too, and everything that can be read is printed.
+func TestLogDumpDamage(t *testing.T) {
+	dir, d := logDir(t)
+	if err := d.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	segment := filepath.Join(dir, "t-0", "00000000000000000000.log")
+	whole, err := os.ReadFile(segment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipped := append([]byte(nil), whole...)
+	flipped[len(flipped)-1] ^= 1
+	for name, x := range map[string]struct {
+		data []byte
+		want string
+	}{
+		"a flipped bit":   {flipped, "[DAMAGED]"},
+		"a torn tail":     {append(append([]byte(nil), whole...), 1, 2, 3), "offsets 0-0"},
+		"an empty header": {append(append([]byte(nil), whole...), make([]byte, 100)...), "offsets 0-0"},
+	} {
+		if err := os.WriteFile(segment, x.data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if r := sluice(t, "", "log", "dump", segment); r.code != exitFailed || !strings.Contains(r.out, x.want) || r.err == "" {
+			t.Errorf("%s: code %d, %s%s", name, r.code, r.out, r.err)
+		}
+	}
+	if r := sluice(t, "", "log", "dump", filepath.Join(dir, "no-such-file")); r.code != exitUnchecked {
+		t.Errorf("no file: code %d, %s", r.code, r.err)
+	}
+}

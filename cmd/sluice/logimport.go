@@ -68,9 +68,22 @@ func importTable(w io.Writer, r *broker.Import) {
 	for _, t := range r.Topics {
 		importNotes(w, t)
 	}
+	if names := byBrokersRetention(r); len(names) > 0 {
+		fmt.Fprintf(w, "deleted by the broker's log.retention settings, 7 days unless set: %s. Start it with those that Kafka had, or set retention.ms first\n", strings.Join(names, ", "))
+	}
 	if len(r.Passed) > 0 {
 		fmt.Fprintf(w, "not looked at: %s\n", strings.Join(r.Passed, ", "))
 	}
+}
+
+// byBrokersRetention are the topics whose records go by age as the broker says, since they say nothing themselves.
+func byBrokersRetention(r *broker.Import) (names []string) {
+	for _, t := range r.Topics {
+		if _, own := t.Configs["retention.ms"]; !own && t.Refused == "" && t.Configs["cleanup.policy"] != "compact" {
+			names = append(names, t.Topic)
+		}
+	}
+	return names
 }
 
 // importNotes says why a topic was refused, and which settings it has from now on.

@@ -240,6 +240,9 @@ func TestLogImportIncomplete(t *testing.T) {
 	refused(exitFailed, "partition 0 is in none of the log directories", source)
 	must(t, "", "log", "import", kafkaLogs, "--data-dir", source+"-data", "-t", "plain")
 	refused(exitUnchecked, "it is a data directory of sluice", source+"-data")
+	if r := sluice(t, "", "log", "import", source, "--data-dir", source); r.code != exitUnchecked || !strings.Contains(r.err, "no place to import into") {
+		t.Errorf("into itself: code %d, %s", r.code, r.err)
+	}
 }
 
 // TestLogImportWhileKafkaRuns has the lock that Java takes.

@@ -35,7 +35,7 @@ type rootCmd struct {
 	Throttle throttleCmd `cmd:"" help:"Limit how fast records are dispatched to consumers, and see the limits."`
 	Produce  produceCmd  `cmd:"" help:"Write records to a topic, from lines or whole files."`
 	Consume  consumeCmd  `cmd:"" help:"Read records of a topic from an offset, a time, its beginning or its end, or as a member of a group."`
-	Log      logCmd      `cmd:"" help:"Look at the files of a log: check them, print them."`
+	Log      logCmd      `cmd:"" help:"Look at the files of a log without a broker: check, repair and print them, take over those of Apache Kafka."`
 	Version  versionCmd  `cmd:"" help:"Print the version of this binary."`
 }
 

@@ -46,7 +46,7 @@ func startBroker(t *testing.T, opts ...kfake.Opt) *kfake.Cluster {
 }
 
 func TestHelpExitsWithZero(t *testing.T) {
-	for _, args := range [][]string{{}, {"help"}, {"help", "topic", "create"}, {"--help"}, {"topic", "create", "--help"}, {"produce", "--help"}, {"consume", "--help"}, {"group", "reset-offsets", "--help"}} {
+	for _, args := range [][]string{{}, {"help"}, {"help", "topic", "create"}, {"--help"}, {"topic", "create", "--help"}, {"produce", "--help"}, {"consume", "--help"}, {"group", "reset-offsets", "--help"}, {"log", "import", "--help"}} {
 		r := sluice(t, "", args...)
 		if r.code != exitOK || !strings.Contains(r.out, "Usage: sluice") || r.err != "" {
 			t.Errorf("%q: code %d, out %q, err %q", args, r.code, r.out, r.err)
