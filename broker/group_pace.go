@@ -11,7 +11,7 @@ import (
 )
 
 // pace says how often the members of the consumer protocol send a heartbeat (KIP-848 has the broker say it in each answer). A member hears of
-// a change with its next one, so few members are asked often, and many within a bound of what all of them cost; one costs about 10 us.
+// a change with its next one, so few members are asked often, and many within a bound of what all of them cost.
 type pace struct {
 	members atomic.Int64 // of all groups, when they were last counted
 
@@ -22,7 +22,7 @@ type pace struct {
 const (
 	// calmInterval is between the heartbeats of a member of a calm group: a member that comes has its partitions after this and reconcileInterval.
 	calmInterval = 250 * time.Millisecond
-	// calmSpacing, times the members, is the least: 400 heartbeats a second, half a percent of a core.
+	// calmSpacing, times the members, is the least: 400 heartbeats a second, one percent of a core.
 	calmSpacing = 2500 * time.Microsecond
 	// reconcileInterval is between heartbeats while partitions move.
 	reconcileInterval = 200 * time.Millisecond

@@ -27,4 +27,14 @@ var groups = []mutant{
 		file: "group/consumer_migrate.go", pkg: inGroup, tests: lives,
 		old: "c.state, c.revoking = memberRevoking, owned", new: "",
 	},
+	{
+		name: "an id that finds no room is waited for",
+		file: "group/join.go", pkg: inGroup, tests: "TestTranscripts",
+		old: "\t\tm.removePending(p)\n\t\tm.completeIfJoined(g)\n", new: "",
+	},
+	{
+		name: "the assignment interval holds for members and not for topics",
+		file: "group/consumer_topics.go", pkg: inGroup, tests: "TestTranscripts",
+		old: "|| !m.mayAssign(d) {", new: "{",
+	},
 }
