@@ -326,9 +326,12 @@ func (s *subscription) drawOn(name string, path *throttle.Path, now throttle.Ins
 	}
 }
 
-// drawn notes what was taken under a name.
+// drawn notes what was taken under a name. What was not taken from the subscription's own counters need not move.
 func (s *subscription) drawn(name string, g *throttle.Grant) {
 	u := s.use.Load()
+	if u == nil && !g.OfSubscription() {
+		return
+	}
 	if u == nil {
 		s.use.CompareAndSwap(nil, &subscriptionUse{sub: name})
 		u = s.use.Load()

@@ -140,6 +140,12 @@ func (p *Path) Reserve(plan Plan, now Instant) (g Grant, refusal Refusal, ok boo
 	return g, refusal, true
 }
 
+// OfSubscription tells whether the subscription's own counters gave something.
+func (g *Grant) OfSubscription() bool {
+	i := 2 * int(SubscriptionLevel)
+	return g.counters[i] != nil || g.counters[i+1] != nil
+}
+
 // Refund gives all of a grant back: its batches were not dispatched. The grant is nothing afterwards.
 func (g *Grant) Refund(now Instant) {
 	for i, c := range g.counters {
