@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -40,6 +41,18 @@ func (es *epochs) assign(epoch int32, offset int64) bool {
 func (es *epochs) cut(end int64) {
 	n := sort.Search(len(*es), func(i int) bool { return (*es)[i].start >= end })
 	*es = (*es)[:n:n]
+}
+
+// from is what a log that begins at start knows, as Kafka cuts it: the first entry left begins there. What is still stored of older ones must not
+// show, as it depends on when segments were deleted and the checkpoint was written.
+func (es epochs) from(start int64) epochs {
+	n := sort.Search(len(es), func(i int) bool { return es[i].start > start })
+	if n == 0 {
+		return es
+	}
+	left := slices.Clone(es[n-1:])
+	left[0].start = start
+	return left
 }
 
 // end gives the largest epoch <= e and the offset where it ended; logEnd is the end of the latest one.

@@ -161,9 +161,9 @@ func (v *view) findTime(ms, start, limit int64) (Position, error) {
 // maxTime finds the first record with the largest timestamp above floor. The time index tells where to begin when all of the segment is visible.
 func (v *view) maxTime(start, limit, floor int64) (Position, error) {
 	from := max(start, v.base)
-	if v.limit == maxOffset && v.seg.base >= start {
+	if v.newest >= 0 && v.seg.base >= start {
 		var err error
-		if from, err = v.after(v.seg.maxTime); err != nil {
+		if from, err = v.after(v.newest); err != nil {
 			return nowhere, err
 		}
 	}

@@ -205,7 +205,7 @@ func (l *Log) EpochEnd(e int32) (epoch int32, end int64, err error) {
 	if err := l.readable(); err != nil {
 		return -1, -1, err
 	}
-	epoch, end = l.epochs.end(e, l.visible.offset)
+	epoch, end = l.epochs.from(l.start).end(e, l.visible.offset)
 	return epoch, min(end, l.visible.offset), nil
 }
 

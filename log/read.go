@@ -36,6 +36,7 @@ type view struct {
 	offsets offsets
 	times   times
 	window        // what may be read: it has no damage that is known
+	newest  int64 // largest timestamp in the segment if all of it may be read, else -1
 	limit   int64 // offset below which batches may be read; maxOffset when the window says it
 	from    int64 // where the batch of the offset asked for begins, or -1
 	log     *Log
@@ -92,13 +93,16 @@ func (l *Log) viewOf(s *segment, from, limit int64) (view, error) {
 	if err := s.openIndexes(l.cfg.Load().IndexInterval); err != nil {
 		return view{}, err
 	}
-	v := view{seg: s, offsets: s.offsets, times: s.times, window: s.windowOf(from), limit: maxOffset, from: -1, log: l}
+	v := view{seg: s, offsets: s.offsets, times: s.times, window: s.windowOf(from), newest: -1, limit: maxOffset, from: -1, log: l}
 	switch {
 	case v.next <= limit:
 	case s == l.visible.seg && limit == l.visible.offset:
 		v.end, v.next = l.visible.pos, limit
 	default:
 		v.limit = limit
+	}
+	if s.next <= limit { // else the largest may be that of a batch which is not to be seen yet
+		v.newest = s.maxTime
 	}
 	if i, ok := l.tail.find(from); ok && l.tail.at(i).seg == s {
 		v.from = l.tail.at(i).pos

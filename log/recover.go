@@ -81,11 +81,12 @@ func (l *Log) openFrom(sl slot, known, clean bool) error {
 	return l.openSegments(bases, m, sl, known, clean)
 }
 
-// dropBelowStart finishes what a crash left of the deletion of segments: those below the start, and files that have lost their segment.
+// dropBelowStart finishes what a crash left of the deletion of segments: those below the start, and files that have lost their segment. What lies
+// above the recovery point stays until it is sealed: nothing else tells of the producers that wrote there.
 func (l *Log) dropBelowStart(bases []int64, entries []iofs.DirEntry) []int64 {
 	var failed error
 	n := 0
-	for ; n+1 < len(bases) && bases[n+1] <= l.start; n++ {
+	for ; n+1 < len(bases) && bases[n+1] <= min(l.start, l.recovery); n++ {
 		failed = cmp.Or(failed, l.removeFiles(newSegment(l.dir.fs, l.path(), bases[n])))
 	}
 	bases = bases[n:]
@@ -487,6 +488,9 @@ func (r *recovery) run() error {
 		case i+1 == len(segs) && r.known && r.expected < r.slot.durable:
 			bad = &badBatch{segs[i].size, fmt.Sprintf("the log ends at offset %d, and was durable up to %d", r.expected, r.slot.durable)}
 		}
+		if bad != nil && next <= l.start {
+			return r.skip(i + 1)
+		}
 		if bad != nil {
 			if err := r.stop(i, bad); err != nil {
 				return err
@@ -498,6 +502,20 @@ func (r *recovery) run() error {
 		}
 	}
 	return r.settle()
+}
+
+// skip begins anew without the first n segments, which lie below the log's start: a crash has left only part of them, or they are damaged.
+func (r *recovery) skip(n int) error {
+	l := r.log
+	for _, s := range l.segs[:n] {
+		if err := l.removeFiles(s); err != nil {
+			return err
+		}
+	}
+	l.dropSegments(l.segs[:n])
+	l.segs = l.segs[n:]
+	r.first, r.rolled = 0, nil
+	return r.run()
 }
 
 // scan takes the batches of one segment in. What overlaps the next segment was taken back after a failed sync and is dropped.

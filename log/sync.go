@@ -61,9 +61,7 @@ func (l *Log) sync() {
 	l.mu.Lock()
 	l.again = false
 	if l.state != stateOpen {
-		waiters, err := l.takeWaiters(maxOffset), l.lost()
 		l.endSync()
-		resolve(waiters, err)
 		return
 	}
 	w := l.capture()
@@ -83,11 +81,16 @@ func (l *Log) sync() {
 	l.endSync()
 }
 
-// endSync leaves the queue, or goes back into it. Called with mu held; unlocks.
+// endSync leaves the queue, or goes back into it. Who waits for a log that was spoilt meanwhile is answered now: once it takes appends again, other
+// records get the offsets. Called with mu held; unlocks.
 func (l *Log) endSync() {
-	defer l.mu.Unlock()
+	var lost []waiting
+	var err error
 	l.queued = false
-	if l.again && l.state == stateOpen && (l.durable < l.end || len(l.sealing) > 0) { // retention waits for what it has rolled to be sealed
+	switch {
+	case l.state != stateOpen:
+		lost, err = l.takeWaiters(maxOffset), l.lost()
+	case l.again && (l.durable < l.end || len(l.sealing) > 0): // retention waits for what it has rolled to be sealed
 		if cfg := l.cfg.Load(); cfg.Durability == Interval && !l.force {
 			l.scheduleLater(cfg.SyncInterval)
 		} else {
@@ -97,6 +100,8 @@ func (l *Log) endSync() {
 	if l.syncDone != nil {
 		l.syncDone.Broadcast()
 	}
+	l.mu.Unlock()
+	resolve(lost, err)
 }
 
 func (l *Log) capture() syncWork {

@@ -1,0 +1,143 @@
+package log
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	iofs "io/fs"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/vfs"
+)
+
+// Faults that TestLinearizable has found, each by itself.
+
+// The record with the largest timestamp is one that may be seen, whatever waits behind it to become durable.
+func TestMaxTimeOfWhatIsVisible(t *testing.T) {
+	gate := &gatedFS{FS: vfs.NewMem(), open: make(chan struct{})}
+	close(gate.open)
+	l := openDir(t, gate).Log("t", testTopic, 0, DefaultConfig())
+	mustWait(t, mustAppend(t, l, batchSpec{time: 1000}))
+	l.finishSync()
+	gate.open = make(chan struct{})
+	a := mustAppend(t, l, batchSpec{time: 2000})
+	for _, want := range []Position{{0, 1000, 7}, {1, 2000, 7}} {
+		if p, err := l.MaxTime(mustOffsets(t, l).High); err != nil || p != want {
+			t.Errorf("largest time %+v, want %+v (%v)", p, want, err)
+		}
+		if want.Offset == 0 {
+			close(gate.open)
+			mustWait(t, a)
+		}
+	}
+}
+
+// sideGate holds the syncs of producer snapshots back.
+type sideGate struct {
+	vfs.FS
+	gate *gatedFS
+}
+
+func (g sideGate) OpenFile(name string, flag int, perm iofs.FileMode) (vfs.File, error) {
+	f, err := g.FS.OpenFile(name, flag, perm)
+	if err == nil && strings.HasSuffix(name, producerSuffix) {
+		f = gatedFile{f, g.gate}
+	}
+	return f, err
+}
+
+// While the side files of a segment are written, an append waits for the sync after that, and another one cannot be taken back. The first is told
+// at once; else it would be when other records have got its offsets, and that they are durable.
+func TestWaiterOfASpoiltLog(t *testing.T) {
+	in := &vfs.Injector{}
+	gate := &gatedFS{open: make(chan struct{}), entered: make(chan struct{}, 10)}
+	d := openDir(t, sideGate{vfs.Inject(vfs.NewMem(), in), gate})
+	d.retryGap = time.Millisecond
+	l := d.Log("t", testTopic, 0, tiny())
+	mustWait(t, mustAppend(t, l, batchSpec{size: 300}))
+	mustWait(t, mustAppend(t, l, batchSpec{size: 300})) // rolls
+	<-gate.entered
+	waits := mustAppend(t, l, batchSpec{size: 10})
+	answer := make(chanWaiter, 1)
+	if done, err := waits.Ticket.Notify(answer); done {
+		t.Fatalf("answered already: %v", err)
+	}
+	in.Add(vfs.Fault{Ops: vfs.OpWrite | vfs.OpTruncate, Path: "*" + logSuffix, Sticky: true})
+	if _, err := l.Append(makeBatch(batchSpec{size: 10}), AppendOptions{}); !errors.Is(err, ErrStorage) {
+		t.Fatalf("append to a failing disk: %v", err)
+	}
+	in.Heal()
+	close(gate.open)
+	l.finishSync()
+	select {
+	case err := <-answer:
+		if !errors.Is(err, ErrNotDurable) {
+			t.Errorf("answered with %v", err)
+		}
+	default:
+		t.Error("no answer")
+	}
+	waitAppend(t, l, batchSpec{size: 10})
+	if o := mustOffsets(t, l); o.High != 3 {
+		t.Errorf("%+v, want the two first and the last", o)
+	}
+}
+
+// waitAppend appends as soon as the log takes it.
+func waitAppend(t *testing.T, l *Log, s batchSpec) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		a, err := l.Append(makeBatch(s), AppendOptions{})
+		if err == nil {
+			mustWait(t, a)
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Segments below a moved log start whose side files were not written yet are all that is known of the producers that wrote there. A power cut must
+// not end deduplication; and damage there is nobody's.
+func TestProducersBelowAMovedStart(t *testing.T) {
+	for damaged := range 3 {
+		t.Run(fmt.Sprint("damaged ", damaged), func(t *testing.T) {
+			disk, in := vfs.NewMem(), &vfs.Injector{}
+			d := openDir(t, vfs.Inject(disk, in))
+			l := d.Log("a", testTopic, 0, tiny())
+			in.Add(vfs.Fault{Ops: vfs.OpCreate, Path: "*" + producerSuffix, Sticky: true})
+			for i := range 4 {
+				mustWait(t, mustAppend(t, l, batchSpec{size: 300, pid: int64(1 + i)}))
+			}
+			_, err := l.AdvanceStart(context.Background(), 3)
+			must(t, err)
+			abandon(d)
+			disk = disk.Crash(vfs.KeepNothing)
+			for i := range damaged {
+				flip(t, disk, "data/a-0/"+segmentName(int64(i), logSuffix), 100)
+			}
+			d = openDir(t, disk)
+			l = d.Log("a", testTopic, 0, tiny())
+			must(t, d.Recover(context.Background()))
+			if o := mustOffsets(t, l); o != (Offsets{3, 4, 4, 4}) {
+				t.Fatalf("offsets %+v", o)
+			}
+			for i := damaged; i < 4; i++ {
+				a, err := l.Append(makeBatch(batchSpec{size: 300, pid: int64(1 + i)}), AppendOptions{})
+				if err != nil || !a.Duplicate || a.Base != int64(i) {
+					t.Errorf("a retry of batch %d: %+v (%v)", i, a, err)
+				}
+			}
+			d.Retain(context.Background(), time.Now())
+			mustWait(t, mustAppend(t, l, batchSpec{size: 300, pid: 9}))
+			l.finishSync()
+			d.Retain(context.Background(), time.Now())
+			if got := names(t, disk, logSuffix); len(got) != 2 {
+				t.Errorf("segments %v, want those from the log start on", got)
+			}
+		})
+	}
+}
