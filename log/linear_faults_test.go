@@ -141,3 +141,32 @@ func TestProducersBelowAMovedStart(t *testing.T) {
 		})
 	}
 }
+
+// A segment whose records compaction has all taken is as old as they were, not as its file: it must not keep those behind it for ever (life 11237 of
+// TestMetamorphic).
+func TestRetentionOfEmptiedSegments(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		disk, c := vfs.NewMem(), *tiny()
+		c.Delete, c.RetentionMs, c.RetentionBytes, c.Compact = true, 5000, -1, true
+		d := openDir(t, disk)
+		l := d.Log("t", testTopic, 0, &c)
+		for i := range int64(4) {
+			mustWait(t, mustAppend(t, l, batchSpec{size: 300, time: 1000 + i})) // one key, one segment
+		}
+		l.finishSync()
+		done, err := l.Clean(context.Background(), CleanOptions{Now: at(2000), MapBytes: 1 << 20})
+		must(t, err)
+		if done.Dropped != 2 {
+			t.Fatalf("%+v", done)
+		}
+		if restart {
+			must(t, d.Close(context.Background()))
+			d = openDir(t, disk)
+			l = d.Log("t", testTopic, 0, &c)
+		}
+		d.Retain(context.Background(), at(10_000))
+		if o := mustOffsets(t, l); o.Start != 4 {
+			t.Errorf("restarted: %v; all is too old, and the log is %+v", restart, o)
+		}
+	}
+}

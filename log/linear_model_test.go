@@ -29,8 +29,9 @@ type linearOp struct {
 // changes tells whether the operation changes the log.
 func (o linearOp) changes() bool { return o.kind == linearAppend || o.kind == linearDelete }
 
-// linearAnswer is what it is told; a nil one: nothing.
+// linearAnswer is what it is told.
 type linearAnswer struct {
+	unknown     bool // it was told nothing: the power was off. base is where an append was written
 	refused     bool // an error that says that nothing has happened
 	base        int64
 	start, high int64
@@ -74,8 +75,8 @@ var linearModel = (&porcupine.NondeterministicModel{
 	DescribeOperation: describeLinear,
 	Step: func(state, input, output any) []any {
 		l, in, out := state.(linearLog), input.(linearOp), output.(*linearAnswer)
-		if out == nil {
-			return l.maybe(in)
+		if out.unknown {
+			return l.maybe(in, out)
 		}
 		next, ok := l.step(in, out)
 		if !ok {
@@ -86,10 +87,10 @@ var linearModel = (&porcupine.NondeterministicModel{
 }).ToModel()
 
 // maybe are the logs that an operation without an answer may leave.
-func (l linearLog) maybe(in linearOp) []any {
+func (l linearLog) maybe(in linearOp, out *linearAnswer) []any {
 	next := l
 	switch {
-	case in.kind == linearAppend && l.find(in.id) < 0:
+	case in.kind == linearAppend && l.find(in.id) < 0 && out.base == l.len():
 		next = l.append(in.id)
 	case in.kind == linearDelete && in.offset <= l.len():
 		next.start = max(l.start, in.offset)
@@ -161,8 +162,5 @@ func (l linearLog) best(limit int64, better func(id, best recordID) bool) int64 
 func describeLinear(input, output any) string {
 	in, out := input.(linearOp), output.(*linearAnswer)
 	what := fmt.Sprintf("%s %+v", [...]string{"append", "offsets", "read", "find", "newest", "delete"}[in.kind], in)
-	if out == nil {
-		return what + " -> ?"
-	}
 	return fmt.Sprintf("%s -> %+v", what, *out)
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"sluice/kproto"
 )
 
 // Cause is why segments were deleted.
@@ -225,11 +227,24 @@ func (l *Log) largestTime(s *segment) (int64, error) {
 	if s.maxTime >= 0 {
 		return s.maxTime, nil
 	}
+	if t, err := s.emptiedTime(); err != nil || t >= 0 {
+		return t, err
+	}
 	info, err := l.dir.fs.Stat(s.path(logSuffix))
 	if err != nil {
 		return 0, storageError("time of segment", err)
 	}
 	return info.ModTime().UnixMilli(), nil
+}
+
+// emptiedTime is the largest timestamp of the batches that compaction has emptied, -1 where it has none. The time of the file would be that of the
+// last compaction: a segment that has only such batches would never grow old, nor let those behind it go.
+func (s *segment) emptiedTime() (newest int64, err error) {
+	if newest = -1; !s.sealed || s.gaps <= s.base {
+		return newest, nil
+	}
+	err = s.eachHeader(func(h kproto.Batch) { newest = max(newest, h.MaxTimestamp()) })
+	return newest, err
 }
 
 func (l *Log) bytes() (n int64) {

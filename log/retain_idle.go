@@ -9,10 +9,11 @@ import (
 
 // idleLook is what retention must know of a log that was not opened since the start. Nothing changes it.
 type idleLook struct {
-	bytes  int64 // of all segments
-	first  int64 // bytes of the oldest segment
-	newest int64 // largest timestamp of the oldest segment, ms
-	odd    bool  // nothing can be told without opening
+	bytes   int64 // of all segments
+	first   int64 // bytes of the oldest segment
+	newest  int64 // largest timestamp of the oldest segment, ms
+	undated bool  // there is no timestamp in the oldest segment
+	odd     bool  // nothing can be told without opening
 }
 
 // neverWritten is the look at a partition without a directory, of which there may be very many.
@@ -30,7 +31,7 @@ func (l *Log) idleDue(now time.Time) bool {
 	}
 	k := l.idle
 	switch {
-	case k.odd:
+	case k.odd, k.undated && c.Compact && c.RetentionMs >= 0: // compaction may have left it no records
 		return true
 	case k.first == 0:
 		return false
@@ -63,20 +64,23 @@ func (k *idleLook) take(s *segment, e iofs.DirEntry) {
 	}
 	if k.bytes == 0 {
 		k.first = info.Size()
-		k.newest, k.odd = lastTime(s, info.ModTime())
+		k.newest, k.odd = lastTime(s)
+		if k.undated = k.newest < 0; k.undated {
+			k.newest = info.ModTime().UnixMilli()
+		}
 	}
 	k.bytes += info.Size()
 }
 
-// lastTime reads the largest timestamp from a segment's time index.
-func lastTime(s *segment, modified time.Time) (newest int64, odd bool) {
+// lastTime reads the largest timestamp from a segment's time index, -1 when it has none.
+func lastTime(s *segment) (newest int64, odd bool) {
 	f, n, err := openIndexFile(s.fs, s.path(timeSuffix), timeEntrySize)
 	if err != nil {
 		return 0, true
 	}
 	defer f.Close()
 	if n == 0 {
-		return modified.UnixMilli(), false
+		return -1, false
 	}
 	e, err := times{file: f, n: n}.at(n - 1)
 	return e.time, err != nil

@@ -33,6 +33,11 @@ var linear = []mutant{
 		old: "\t\tl.producers, from = ps, o\n", new: "\t\tl.producers, from = ps, o\n\t\tclear(ps)\n",
 	},
 	{
+		name: "metamorphic: a segment without records is as old as its file",
+		file: "log/retain.go", pkg: inLog, tests: "TestRetentionOfEmptiedSegments",
+		old: "if t, err := s.emptiedTime(); err != nil || t >= 0 {", new: "if t, err := s.emptiedTime(); err != nil {",
+	},
+	{
 		name: "metamorphic: retention by size deletes one segment too many", short: true,
 		file: "log/retain.go", pkg: inLog, tests: metamorphic,
 		old: "excess >= s.size", new: "excess >= 0",
