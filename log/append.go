@@ -140,7 +140,7 @@ func (l *Log) afterAppend(cfg *Config) {
 	case Interval:
 		l.scheduleLater(cfg.SyncInterval)
 	case OS:
-		if len(l.sealing) > 0 || l.newDir || l.newFiles {
+		if len(l.sealing) > 0 && l.seals == nil || l.newDir || l.newFiles {
 			l.scheduleSync(false)
 		}
 	}

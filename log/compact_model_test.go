@@ -81,7 +81,7 @@ func (m *compactModel) restart() {
 	if m.rng.IntN(2) == 0 {
 		must(m.t, m.dir.Close(context.Background()))
 	} else {
-		m.dir.syncer.close()
+		finishAll(m.dir)
 		abandon(m.dir)
 		m.disk = m.disk.Crash(vfs.KeepNothing)
 		if m.rng.IntN(3) == 0 { // nobody knows where offsets may be missing, nor the log start

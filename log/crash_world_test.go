@@ -117,6 +117,13 @@ func (w *world) kill() {
 	abandon(w.dir)
 }
 
+// finishAll waits until everything is synced and sealed that was to be.
+func finishAll(d *Dir) {
+	for _, l := range d.all() {
+		l.finishSync()
+	}
+}
+
 // abandon stops what a dead process would no longer do.
 func abandon(d *Dir) {
 	for _, l := range d.all() {
@@ -125,6 +132,7 @@ func abandon(d *Dir) {
 		l.mu.Unlock()
 	}
 	d.syncer.close()
+	d.sealer.close()
 	d.reaper.stop()
 	d.slots.mu.Lock()
 	defer d.slots.mu.Unlock()

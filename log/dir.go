@@ -44,6 +44,7 @@ type Dir struct {
 	epoch     atomic.Int32
 	slots     *slots
 	syncer    *syncer
+	sealer    *syncer // has the side files of rolled segments written
 	reaper    *reaper
 	overfull  *overfull
 	deleted   deletions
@@ -76,7 +77,8 @@ func Open(path string, o Options) (*Dir, error) {
 		return nil, fmt.Errorf("lock data directory %s: %w", path, err)
 	}
 	d := &Dir{path: path, fs: o.FS, logger: o.Logger, lock: lock, logs: map[string]*Log{}, retryGap: retryGap}
-	d.syncer = newSyncer(cmp.Or(o.Syncers, defaultSyncers))
+	d.syncer = newSyncer(cmp.Or(o.Syncers, defaultSyncers), (*Log).sync)
+	d.sealer = newSyncer(sealers, (*Log).seal)
 	d.reaper = &reaper{fs: o.FS, logger: o.Logger}
 	d.overfull = newOverfull()
 	d.space = &space{fs: o.FS, dir: path, name: filepath.Join(path, ballastFile), reaper: d.reaper, logger: o.Logger}
@@ -357,6 +359,7 @@ func (d *Dir) Close(ctx context.Context) error {
 		}
 	}
 	d.syncer.close()
+	d.sealer.close()
 	d.reaper.close()
 	d.space.close()
 	if err := d.slots.close(); err != nil && failed == nil {

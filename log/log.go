@@ -72,9 +72,10 @@ type Log struct {
 	watchers map[Watcher]struct{}
 	tail     tail
 
-	queued    bool // in the syncer's queue or being synced
-	again     bool // appended to since the sync in progress began
-	force     bool // the next sync covers the active segment in mode OS too
+	queued    bool      // in the syncer's queue or being synced
+	again     bool      // appended to since the sync in progress began
+	force     bool      // the next sync covers the active segment in mode OS too
+	seals     *syncWork // what is being sealed, or waits for it
 	syncDone  *sync.Cond
 	syncTimer *time.Timer
 	newDir    bool // the directory's own entry and partition.metadata are not durable yet

@@ -21,7 +21,7 @@ func (x *sealedLog) restart(t testing.TB, d *Dir, clean bool) {
 	if clean {
 		must(t, d.Close(context.Background()))
 	} else {
-		d.syncer.close()
+		finishAll(d)
 		must(t, d.slots.settle())
 		abandon(d)
 	}

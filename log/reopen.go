@@ -28,11 +28,11 @@ func (l *Log) spoil(cause error) {
 	l.fire()
 }
 
-// mayRetry tells whether the log may be brought back now: not while a sync is under way, which would take its old files for the new ones, and
-// not too often.
+// mayRetry tells whether the log may be brought back now: not while a sync or a sealing is under way, which would take its old files for the new
+// ones, and not too often.
 func (l *Log) mayRetry() bool {
 	now := time.Now()
-	if l.queued || now.Before(l.retry) {
+	if l.busy() || now.Before(l.retry) {
 		return false
 	}
 	l.retry = now.Add(l.dir.retryGap)

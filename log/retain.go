@@ -73,7 +73,7 @@ func (d *Dir) retain(ctx context.Context, logs []*Log, now time.Time) {
 		}
 	}
 	for _, l := range rolling {
-		l.awaitSync(ctx)
+		l.awaitSealed(ctx)
 		if m, waits := l.retire(now); !waits && m.log != nil {
 			moves = append(moves, m)
 		}
@@ -266,13 +266,6 @@ func (l *Log) rollExpired(now time.Time) error {
 	}
 	l.scheduleSync(true)
 	return nil
-}
-
-// awaitSync waits until no sync is under way, or ctx ends.
-func (l *Log) awaitSync(ctx context.Context) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.waitSync(ctx)
 }
 
 // letGo takes the segments below the start out of the log and renames their files. It gives the new names, to be removed when

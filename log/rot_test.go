@@ -67,7 +67,7 @@ func (r *rotten) stop(t testing.TB, d *Dir, clean bool) {
 	if clean {
 		must(t, d.Close(context.Background()))
 	} else {
-		d.syncer.close()
+		finishAll(d)
 		must(t, d.slots.settle())
 		abandon(d)
 	}

@@ -69,11 +69,11 @@ func (l *Log) sync() {
 	err := l.makeDurable(w)
 	l.mu.Lock()
 	ready, result := l.finish(w, err)
+	if err == nil {
+		l.scheduleSeal(&w)
+	}
 	l.mu.Unlock()
 	resolve(ready, result)
-	if err == nil {
-		l.finishSealing(w)
-	}
 	for _, f := range w.files {
 		f.seg.release()
 	}
@@ -165,6 +165,9 @@ func (l *Log) lost() error {
 
 // finish takes the result of a sync in. It returns the waiters to be answered, outside the lock.
 func (l *Log) finish(w syncWork, err error) ([]waiting, error) {
+	if err != nil { // what is done then reads and writes side files too, by name
+		l.waitWhile(context.Background(), func() bool { return l.seals != nil })
+	}
 	if l.state != stateOpen {
 		return l.takeWaiters(maxOffset), l.lost() // none when it was deleted: they were answered then
 	}
@@ -194,54 +197,6 @@ func (l *Log) noteSlot() {
 
 func (l *Log) slot() slot {
 	return slot{id: l.id, partition: l.partition, durable: l.durable, recovery: l.recovery, start: max(l.start, l.nextStart), epochs: l.epochsSum, cleaned: l.cleaned}
-}
-
-// finishSealing writes the side files of rolled segments: only then does recovery begin after them. Nobody waits for it, and what fails is
-// tried again with the next sync.
-func (l *Log) finishSealing(w syncWork) {
-	if !l.usable() {
-		return
-	}
-	var sum uint32
-	if w.epochs != nil {
-		var err error
-		if sum, err = writeEpochs(l.dir.fs, l.path(), w.epochs); err != nil {
-			l.warn("leader epoch checkpoint not written", err)
-			return
-		}
-	}
-	if len(w.sealing) > 0 || w.unlisted {
-		if err := l.writeSealed(w.sealing); err != nil {
-			l.warn("segment not sealed", err)
-			return
-		}
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.state != stateOpen {
-		return
-	}
-	if w.epochs != nil {
-		l.epochsSum = sum
-		l.epochsDirty = len(w.epochs) != len(l.epochs)
-		l.noteSlot()
-	}
-	l.unlisted = l.unlisted && !w.unlisted
-	if len(w.sealing) == 0 {
-		return
-	}
-	for _, s := range w.sealing {
-		s.seg.seal()
-	}
-	l.sealing = slices.Clone(l.sealing[len(w.sealing):])
-	l.recovery = l.firstUnsealed()
-	l.noteSlot()
-}
-
-func (l *Log) usable() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.state == stateOpen
 }
 
 // toSeal has the side files of a segment written that gets no more appends. Called with mu held, as readers look at the indexes under it.
@@ -474,8 +429,14 @@ func (l *Log) untouched() (bool, error) {
 	return len(segmentBases(entries)) == 0, err
 }
 
-// waitSync waits until no sync is under way. Called with mu held.
-func (l *Log) waitSync(ctx context.Context) {
+// waitSync waits until no sync and no sealing is under way. Called with mu held.
+func (l *Log) waitSync(ctx context.Context) { l.waitWhile(ctx, l.busy) }
+
+// busy tells whether a sync or a sealing is under way, or waits for its turn.
+func (l *Log) busy() bool { return l.queued || l.seals != nil }
+
+// waitWhile waits until cond does not hold any more, looking whenever a sync or a sealing has ended. Called with mu held.
+func (l *Log) waitWhile(ctx context.Context, cond func() bool) {
 	if l.syncDone == nil {
 		l.syncDone = sync.NewCond(&l.mu)
 	}
@@ -485,12 +446,12 @@ func (l *Log) waitSync(ctx context.Context) {
 		l.syncDone.Broadcast()
 	})
 	defer stop()
-	for l.queued && ctx.Err() == nil {
+	for cond() && ctx.Err() == nil {
 		l.syncDone.Wait()
 	}
 }
 
-// finishSync waits until no sync is under way.
+// finishSync waits until no sync and no sealing is under way.
 func (l *Log) finishSync() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,10 +6,14 @@ import "sync"
 // more files a commit cost little (BenchmarkGroupCommit, docs/decisions.md).
 const defaultSyncers = 16
 
+// sealers is how many partitions have side files written at once. Nobody waits for those but retention and the end, so they get little of the disk.
+const sealers = 4
+
 // syncer is the group commit: a queue of partitions with unsynced appends. As soon as a partition's last sync has ended, the next one begins and
 // covers all that was written before it; there is no window to wait for. Goroutines exist only while there is something to sync.
 type syncer struct {
 	limit int
+	work  func(*Log)
 
 	mu      sync.Mutex
 	queue   []*Log
@@ -17,8 +21,8 @@ type syncer struct {
 	idle    *sync.Cond
 }
 
-func newSyncer(limit int) *syncer {
-	s := &syncer{limit: limit}
+func newSyncer(limit int, work func(*Log)) *syncer {
+	s := &syncer{limit: limit, work: work}
 	s.idle = sync.NewCond(&s.mu)
 	return s
 }
@@ -47,7 +51,7 @@ func (s *syncer) run() {
 		copy(s.queue, s.queue[1:])
 		s.queue = s.queue[:len(s.queue)-1]
 		s.mu.Unlock()
-		l.sync()
+		s.work(l)
 	}
 }
 

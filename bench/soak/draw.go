@@ -55,7 +55,7 @@ func (r *run) drawLatency(b *bytes.Buffer, p chart.Panel, x func(time.Time) floa
 	width := max(time.Second, end.Sub(begin)/buckets)
 	took := make([][]time.Duration, end.Sub(begin)/width+1)
 	for _, s := range r.probe.all() {
-		if i := int(s.due.Sub(begin) / width); s.kind == 'e' && i >= 0 && i < len(took) {
+		if i := int(s.due.Sub(begin) / width); s.kind == read && i >= 0 && i < len(took) {
 			took[i] = append(took[i], s.took)
 		}
 	}

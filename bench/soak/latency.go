@@ -66,7 +66,7 @@ func (s *second) busy() bool { return s.rolled > 0 || s.compacting }
 // latencies prints the percentiles of each class of seconds.
 func (r *run) latencies(all []second) {
 	fmt.Printf("\n%-30s %8s %9s %9s %9s %9s %9s\n", "the probe, of each second's kind", "seconds", "records", "p50", "p99", "p99.9", "max")
-	for _, kind := range []byte("ae") {
+	for _, kind := range []byte{acked, ackedRolling, read, readRolling} {
 		for _, c := range classes {
 			n, took := 0, []time.Duration(nil)
 			for i := range all {
@@ -82,10 +82,10 @@ func (r *run) latencies(all []second) {
 	fmt.Println()
 }
 
-var kinds = map[byte]string{'a': "acknowledged", 'e': "read"}
+var kinds = map[byte]string{acked: "acked", read: "read", ackedRolling: "acked, topic rolls", readRolling: "read, topic rolls"}
 
-// ratios are the p99 of each phase's seconds with rolling or compaction, as a multiple of that of the control after it.
-func (r *run) ratios(all []second, kind byte) (ratios []float64) {
+// ratios are the p99 of each phase's seconds with rolling or compaction, as a multiple of that of the control after it. The kinds are what was seen.
+func (r *run) ratios(all []second, kind, controlKind byte) (ratios []float64) {
 	for n := 0; n+1 < len(r.phases); n += 2 {
 		var busy, control []time.Duration
 		for i := range all {
@@ -93,7 +93,7 @@ func (r *run) ratios(all []second, kind byte) (ratios []float64) {
 			case s.phase == n && s.busy():
 				busy = append(busy, s.took[kind]...)
 			case s.phase == n+1:
-				control = append(control, s.took[kind]...)
+				control = append(control, s.took[controlKind]...)
 			}
 		}
 		if a, b := chart.Percentile(busy, 99), chart.Percentile(control, 99); a > 0 && b > 0 {

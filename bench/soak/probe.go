@@ -14,13 +14,23 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// The probe is a process of its own, so that what it measures is the broker and not the threads that make the load: it writes small records to a
-// topic of their own at a fixed pace, whatever becomes of those before (an open loop, so waiting counts), and reads them. For each it prints
-// when it was due and after how long it was acknowledged ("a"), read ("e") or given up ("x"), in nanoseconds.
+// The probe is a process of its own, so that what it measures is the broker and not the threads that make the load: it writes small records to two
+// topics at a fixed pace, whatever becomes of those before (an open loop, so waiting counts), and reads them. For each it prints when it was
+// due and after how long it was acknowledged, read or given up, in nanoseconds. One of the topics never rolls; the other does every second or two and
+// is kept by size, so that it shows what those wait for whose own partition rolls.
 
 const (
-	probeTopic = "probe"
-	probeSize  = 100
+	plainTopic, rollingTopic = "probe", "probe-rolling"
+	probeSize                = 100
+	// rollingSegment is a second of the probe at 200 records a second, in bytes, as they are without the rest of their batches.
+	rollingSegment = 200 * (probeSize + 10)
+)
+
+// What a line of the probe is about.
+const (
+	acked, read               = 'a', 'e' // on the plain topic
+	ackedRolling, readRolling = 'A', 'E' // on the rolling one
+	refused                   = 'x'
 )
 
 // probe runs until its input ends: then whoever started it is gone or wants it to.
@@ -31,24 +41,33 @@ func probe(addr string, perSecond int, in io.Reader, out io.Writer) error {
 		_, _ = io.Copy(io.Discard, in)
 		cancel()
 	}()
-	reader, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.ConsumeTopics(probeTopic), kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()), kgo.ClientID("probe-reader"))
+	reader, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.ConsumeTopics(plainTopic, rollingTopic), kgo.ConsumeResetOffset(kgo.NewOffset().AtEnd()), kgo.ClientID("probe-reader"))
 	if err != nil {
 		return err
 	}
 	defer reader.Close()
-	writer, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.DefaultProduceTopic(probeTopic), kgo.ProducerLinger(0), kgo.ClientID("probe-writer"))
-	if err != nil {
-		return err
-	}
-	defer writer.Close()
 	w := &sightWriter{out: bufio.NewWriter(out)}
 	var writing sync.WaitGroup
 	defer writing.Wait()
-	writing.Go(func() { pace(ctx, writer, perSecond, w) })
+	for topic, kind := range map[string]byte{plainTopic: acked, rollingTopic: ackedRolling} {
+		writer, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.DefaultProduceTopic(topic), kgo.ProducerLinger(0), kgo.ClientID("probe-writer"))
+		if err != nil {
+			cancel()
+			return err
+		}
+		writing.Go(func() {
+			defer writer.Close()
+			pace(ctx, writer, perSecond, kind, w)
+		})
+	}
 	for ctx.Err() == nil {
 		reader.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
 			due := time.Unix(0, int64(binary.LittleEndian.Uint64(r.Value)))
-			w.write('e', due, time.Since(due))
+			kind := byte(read)
+			if r.Topic == rollingTopic {
+				kind = readRolling
+			}
+			w.write(kind, due, time.Since(due))
 		})
 		w.flush()
 	}
@@ -56,7 +75,7 @@ func probe(addr string, perSecond int, in io.Reader, out io.Writer) error {
 }
 
 // pace sends a record when it is due, and those that were missed at once.
-func pace(ctx context.Context, client *kgo.Client, perSecond int, w *sightWriter) {
+func pace(ctx context.Context, client *kgo.Client, perSecond int, kind byte, w *sightWriter) {
 	for next := time.Now(); ctx.Err() == nil; {
 		next = next.Add(time.Second / time.Duration(perSecond))
 		due := next
@@ -66,11 +85,11 @@ func pace(ctx context.Context, client *kgo.Client, perSecond int, w *sightWriter
 		value := make([]byte, probeSize)
 		binary.LittleEndian.PutUint64(value, uint64(due.UnixNano()))
 		client.Produce(ctx, &kgo.Record{Value: value}, func(_ *kgo.Record, err error) {
-			kind := byte('a')
+			what := kind
 			if err != nil {
-				kind = 'x'
+				what = refused
 			}
-			w.write(kind, due, time.Since(due))
+			w.write(what, due, time.Since(due))
 		})
 	}
 }
@@ -94,7 +113,7 @@ func (w *sightWriter) flush() {
 
 // sight is what the probe saw of one record.
 type sight struct {
-	kind byte // a: acknowledged, e: read, x: refused
+	kind byte
 	due  time.Time
 	took time.Duration
 }

@@ -52,13 +52,21 @@ func (o options) load(control bool, number int32) []*feed {
 	}
 }
 
+// probeFeeds are the topics of the probe.
+func (o options) probeFeeds() []*feed {
+	rolling := map[string]string{
+		"internal.segment.bytes": fmt.Sprint(rollingSegment), "retention.bytes": fmt.Sprint(4 * rollingSegment), "file.delete.delay.ms": fmt.Sprint(o.deleteDelay.Milliseconds()),
+	}
+	return []*feed{{topic: plainTopic, partitions: 1}, {topic: rollingTopic, partitions: 1, configs: rolling}}
+}
+
 // keyedSegmentMiB is small, so that segments of the compacted topics roll every few seconds too.
 func (o options) keyedSegmentMiB() int64 { return max(1, o.segmentMiB/8) }
 
 // play runs phases in turn, the control second, until the time is over, and reads the compacted topics once more in the end.
 func (r *run) play(ctx context.Context) error {
 	r.feeds = r.o.load(false, 0)
-	if err := r.createAll(ctx, append(r.feeds, &feed{topic: probeTopic, partitions: 1})); err != nil {
+	if err := r.createAll(ctx, append(r.feeds, r.o.probeFeeds()...)); err != nil {
 		return err
 	}
 	var err error

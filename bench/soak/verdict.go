@@ -85,9 +85,9 @@ func (r *run) phaseText(p phase) string {
 		}
 	}
 	length := p.end.Sub(p.begin).Seconds()
-	return fmt.Sprintf("%s %-7s %3.0f s  %4.0f MB/s in  %4.0f out  CPU %3.0f %%  rolls %4d  compactions %4.0f  disk %5.0f MB  RSS %4.0f MB  fds %3d  ack p50 %v p99 %v  read p99 %v",
+	return fmt.Sprintf("%s %-7s %3.0f s  %4.0f MB/s in  %4.0f out  CPU %3.0f %%  rolls %4d  compactions %4.0f  disk %5.0f MB  RSS %4.0f MB  fds %3d  ack p50 %v p99 %v  read p99 %v  rolling itself: ack p99 %v",
 		p.end.UTC().Format(time.TimeOnly), name, length, float64(p.written)/1e6/length, float64(p.read)/1e6/length, 100*(last.cpu-first.cpu)/length, rolled, last.runs-first.runs,
-		float64(last.disk.total)/1e6, float64(last.rss)/1e6, last.fds, chart.Percentile(took['a'], 50), chart.Percentile(took['a'], 99), chart.Percentile(took['e'], 99))
+		float64(last.disk.total)/1e6, float64(last.rss)/1e6, last.fds, chart.Percentile(took[acked], 50), chart.Percentile(took[acked], 99), chart.Percentile(took[read], 99), chart.Percentile(took[ackedRolling], 99))
 }
 
 // partitionsOf are the directories of a topic.
@@ -177,7 +177,7 @@ func slope(x, y []float64) float64 {
 func (r *run) recordsVerdict() verdict {
 	t := &r.tally
 	for _, s := range r.probe.all() {
-		if s.kind == 'x' {
+		if s.kind == refused {
 			t.failed.Add(1)
 		}
 	}
@@ -186,16 +186,25 @@ func (r *run) recordsVerdict() verdict {
 	return verdict{t.wrong.Load()+t.missing.Load()+t.failed.Load() == 0 && t.checked.Load() > 0 && t.rebuilt.Load() > 0, text}
 }
 
+// cliffVerdicts: the p99 of what the probe saw in phases with rolling and compaction, beside the control's.
 func (r *run) cliffVerdicts(all []second) (verdicts []verdict) {
-	for _, kind := range []byte("ae") {
-		ratios := r.ratios(all, kind)
+	for _, c := range []struct {
+		what             string
+		rolling, control byte
+	}{
+		{"a topic that does not roll, acknowledged", acked, acked},
+		{"a topic that does not roll, read", read, read},
+		{"a topic that rolls itself, acknowledged", ackedRolling, acked},
+		{"a topic that rolls itself, read", readRolling, read},
+	} {
+		ratios := r.ratios(all, c.rolling, c.control)
 		if len(ratios) == 0 {
 			verdicts = append(verdicts, verdict{false, "latency: there is nothing to compare; make the run longer"})
 			continue
 		}
 		m := median(ratios)
-		verdicts = append(verdicts, verdict{m <= r.o.cliff, fmt.Sprintf("latency: %s, p99 of seconds with rolling or compaction beside the control's: x%.2f (%.2f to %.2f, %d pairs); a cliff is x%.1f",
-			kinds[kind], m, slices.Min(ratios), slices.Max(ratios), len(ratios), r.o.cliff)})
+		verdicts = append(verdicts, verdict{m <= r.o.cliff, fmt.Sprintf("latency: %s: p99 beside the control's x%.2f (%.2f to %.2f, %d pairs); a cliff is x%.1f",
+			c.what, m, slices.Min(ratios), slices.Max(ratios), len(ratios), r.o.cliff)})
 	}
 	return verdicts
 }

@@ -1,0 +1,94 @@
+package log
+
+import (
+	"context"
+	"slices"
+)
+
+// scheduleSeal has the side files written of the rolled segments that a sync has made durable: beside the syncs that follow, whose appends do not wait for
+// it. While something is being sealed more waits for its end. Called with mu held.
+func (l *Log) scheduleSeal(w *syncWork) {
+	if l.seals != nil || l.state != stateOpen {
+		return
+	}
+	w.sealing = slices.DeleteFunc(w.sealing, func(s sealing) bool { return s.seg.sealed }) // while the sync went on
+	if len(w.sealing) == 0 && w.epochs == nil && !w.unlisted {
+		return
+	}
+	for _, s := range w.sealing {
+		s.seg.acquire()
+	}
+	l.seals = w
+	l.dir.sealer.add(l)
+}
+
+// seal does what scheduleSeal has asked for. What fails is tried again with the next sync.
+func (l *Log) seal() {
+	l.mu.Lock()
+	w, open := l.seals, l.state == stateOpen
+	l.mu.Unlock()
+	sealed := open && l.finishSealing(w)
+	for _, s := range w.sealing {
+		s.seg.release()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seals = nil
+	if sealed && l.state == stateOpen && len(l.sealing) > 0 {
+		l.scheduleSync(false)
+	}
+	if sealed && len(l.segs) > 1 && l.segs[1].base <= l.start {
+		l.dir.overfull.add(l) // it could not go when the log start was moved beyond it
+	}
+	if l.syncDone != nil {
+		l.syncDone.Broadcast()
+	}
+}
+
+// finishSealing writes the side files of rolled segments: only then does recovery begin after them. It tells whether that succeeded.
+func (l *Log) finishSealing(w *syncWork) bool {
+	var sum uint32
+	if w.epochs != nil {
+		var err error
+		if sum, err = writeEpochs(l.dir.fs, l.path(), w.epochs); err != nil {
+			l.warn("leader epoch checkpoint not written", err)
+			return false
+		}
+	}
+	if len(w.sealing) > 0 || w.unlisted {
+		if err := l.writeSealed(w.sealing); err != nil {
+			l.warn("segment not sealed", err)
+			return false
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.state != stateOpen {
+		return false
+	}
+	if w.epochs != nil {
+		l.epochsSum = sum
+		l.epochsDirty = len(w.epochs) != len(l.epochs)
+	}
+	for _, s := range w.sealing {
+		s.seg.seal()
+	}
+	l.unlisted = l.unlisted && !w.unlisted
+	l.sealing = slices.Clone(l.sealing[len(w.sealing):])
+	if len(w.sealing) > 0 {
+		l.recovery = l.firstUnsealed()
+	}
+	l.noteSlot()
+	return true
+}
+
+// awaitSealed waits until the segments are sealed that have been rolled by now, nothing is under way that would do it, or ctx ends.
+func (l *Log) awaitSealed(ctx context.Context) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.sealing) == 0 {
+		return
+	}
+	last := l.sealing[len(l.sealing)-1].seg
+	l.waitWhile(ctx, func() bool { return !last.sealed && l.busy() })
+}
