@@ -31,18 +31,24 @@ func (l *Log) seal() {
 	for _, s := range w.sealing {
 		s.seg.release()
 	}
+	l.dir.reaper.add(l.endSeal(sealed), l.cfg.Load().FileDeleteDelay)
+}
+
+// endSeal gives the files of segments that could not go when the log start was moved beyond them.
+func (l *Log) endSeal(sealed bool) (gone []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.seals = nil
-	if sealed && l.state == stateOpen && len(l.sealing) > 0 {
-		l.scheduleSync(false)
-	}
-	if sealed && len(l.segs) > 1 && l.segs[1].base <= l.start {
-		l.dir.overfull.add(l) // it could not go when the log start was moved beyond it
+	if sealed && l.state == stateOpen {
+		gone = l.letGo(ByStart)
+		if len(l.sealing) > 0 {
+			l.scheduleSync(false)
+		}
 	}
 	if l.syncDone != nil {
 		l.syncDone.Broadcast()
 	}
+	return gone
 }
 
 // finishSealing writes the side files of rolled segments: only then does recovery begin after them. It tells whether that succeeded.
