@@ -17,6 +17,7 @@ import (
 var (
 	errGroupID         = kproto.Errorf(kproto.InvalidGroupID, "The group id is empty.")
 	errGroupIDNotFound = kproto.Errorf(kproto.GroupIDNotFound, "There is no such group.")
+	errNoGroup         = kproto.Errorf(kproto.InvalidRequest, "The group id is empty.")
 	errNoProtocol      = kproto.Errorf(kproto.InconsistentGroupProtocol, "The request names no protocol.")
 	errNotOffered      = kproto.Errorf(kproto.UnsupportedVersion, "The consumer protocol is not among group.coordinator.rebalance.protocols.")
 	errGroupTwice      = kproto.Errorf(kproto.InvalidRequest, "The group is named twice in one request.")
@@ -31,12 +32,15 @@ func checkGroupID(id string) error {
 	return nil
 }
 
-// checkConsumerGroup is checkGroupID for requests of the consumer protocol, which may be turned off.
+// checkConsumerGroup is checkGroupID for heartbeats of the consumer protocol, which may be turned off. Kafka has another code here.
 func (c *call) checkConsumerGroup(id string) error {
-	if !c.b.config().Groups.ConsumerProtocol {
+	switch {
+	case !c.b.config().Groups.ConsumerProtocol:
 		return errNotOffered
+	case id == "":
+		return errNoGroup
 	}
-	return checkGroupID(id)
+	return nil
 }
 
 // groupError makes of a failure below what a group's client can act on: to look for the coordinator again and retry.

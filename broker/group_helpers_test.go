@@ -10,6 +10,7 @@ type testMember struct {
 	group, id string
 	instance  *string
 	protocols []string
+	metadata  []byte // for all of them; nil: something that nobody understands
 	gen       int32
 }
 
@@ -22,7 +23,11 @@ func (m *testMember) joinRequest() *kmsg.JoinGroupRequest {
 	q.Group, q.MemberID, q.InstanceID, q.ProtocolType = m.group, m.id, m.instance, "consumer"
 	q.SessionTimeoutMillis, q.RebalanceTimeoutMillis = 10_000, 20_000
 	for _, name := range m.protocols {
-		q.Protocols = append(q.Protocols, kmsg.JoinGroupRequestProtocol{Name: name, Metadata: []byte("of " + name)})
+		p := kmsg.JoinGroupRequestProtocol{Name: name, Metadata: m.metadata}
+		if p.Metadata == nil {
+			p.Metadata = []byte("of " + name)
+		}
+		q.Protocols = append(q.Protocols, p)
 	}
 	return q
 }

@@ -259,7 +259,7 @@ func TestConsumerProtocol(t *testing.T) {
 	n := startNode(t, nil)
 	c := n.dial()
 	t1 := c.create(7, false, createEntry("t1", 2, 1))[0].TopicID
-	if resp := c.consumerHeartbeat(1, consumerJoin("", "m", "t1")); resp.ErrorCode != 24 {
+	if resp := c.consumerHeartbeat(1, consumerJoin("", "m", "t1")); resp.ErrorCode != 42 {
 		t.Errorf("no group: %+v", resp)
 	}
 	if resp := c.consumerHeartbeat(0, consumerJoin("v0", "", "t1")); resp.ErrorCode != 0 || deref(resp.MemberID) == "" {
@@ -294,12 +294,46 @@ func TestConsumerProtocol(t *testing.T) {
 		}
 	}
 	q := kmsg.NewPtrConsumerGroupDescribeRequest()
-	q.Groups, q.IncludeAuthorizedOperations = []string{"g", "nobody", "g"}, true
+	q.Groups, q.IncludeAuthorizedOperations = []string{"g", "nobody", "g", ""}, true
 	d := do[*kmsg.ConsumerGroupDescribeResponse](c, q, 1).Groups
 	if d[0].ErrorCode != 0 || d[0].State != "Stable" || len(d[0].Members) != 1 || d[0].Members[0].ClientID != "test" || d[0].AuthorizedOperations != groupOperations ||
-		d[1].ErrorCode != 69 || d[2].ErrorCode != 42 {
+		d[1].ErrorCode != 69 || d[2].ErrorCode != 42 || d[3].ErrorCode != 24 {
 		t.Errorf("described: %+v", d)
 	}
+}
+
+// After a restart a group of the consumer protocol hears of new partitions although nobody but a classic member is in it.
+func TestTopicsReachMixedGroupAfterRestart(t *testing.T) {
+	n := startNode(t, map[string]string{"group.consumer.migration.policy": "upgrade"})
+	c := n.dial()
+	c.create(7, false, createEntry("t", 2, 1))
+	m := n.member("g")
+	subscription := kmsg.ConsumerMemberMetadata{Topics: []string{"t"}}
+	m.metadata = subscription.AppendTo(nil)
+	m.join(9)
+	m.sync(4, nil)
+	if resp := c.consumerHeartbeat(1, consumerJoin("g", "new", "t")); resp.ErrorCode != 0 {
+		t.Fatalf("the group was not taken along: %+v", resp)
+	}
+	leave := consumerJoin("g", "new")
+	leave.MemberEpoch = -1
+	c.consumerHeartbeat(1, leave)
+	settle := func() {
+		t.Helper()
+		waitUntil(t, func() bool {
+			if m.heartbeat(4) == 27 {
+				m.join(9)
+				return false
+			}
+			return m.sync(4, nil).ErrorCode == 0
+		})
+	}
+	settle()
+	n.restart()
+	m.client = n.dial()
+	settle()
+	n.dial().grow(3, false, growEntry("t", 3))
+	waitUntil(t, func() bool { return m.heartbeat(4) == 27 })
 }
 
 func TestGroupMetrics(t *testing.T) {

@@ -57,7 +57,7 @@ func (g *groups) open() {
 	if t := g.b.topics.byName(offsetsTopic); t != nil {
 		for i := range t.partitions() {
 			if t.used(i) != nil {
-				g.shard(t, i)
+				g.resume(g.shard(t, i))
 			}
 		}
 	}
@@ -69,6 +69,19 @@ func (g *groups) open() {
 	for _, forget := range waiting {
 		forget()
 	}
+}
+
+// resume has the machines told of topics again if members of the consumer protocol are in a group since before the start: there may be only
+// classic ones among them, whose requests do not ask for it.
+func (g *groups) resume(s *coord.Shard) {
+	if s == nil {
+		return
+	}
+	s.View(func(m machine.Machine) any { return m.(*group.Machine).ConsumerMembers() }, func(v any, _ error) {
+		if n, _ := v.(int); n > 0 {
+			g.wantTopics()
+		}
+	})
 }
 
 // close answers everybody who waits, and stops.

@@ -106,7 +106,7 @@ func TestCodes(t *testing.T) {
 		{"commit of a negative offset", "", "commit g - t:0=-2 t:1=3", "INVALID_REQUEST NONE"},
 
 		{"delete without a group", "", "delete g", "GROUP_ID_NOT_FOUND"},
-		{"delete without a name", "", "delete", "INVALID_GROUP_ID"},
+		{"delete without a name", "", "delete", "GROUP_ID_NOT_FOUND"},
 		{"delete a stable group", sceneStable, "delete g", "NON_EMPTY_GROUP"},
 		{"delete a group in a rebalance", scenePreparing, "delete g", "NON_EMPTY_GROUP"},
 		{"delete a group before its assignment", sceneCompleting, "delete g", "NON_EMPTY_GROUP"},

@@ -21,6 +21,9 @@ func (m *Machine) consumerDescribe(id string) kmsg.ConsumerGroupDescribeResponse
 	g := m.groups[id]
 	if g == nil || g.consumers == nil {
 		r.ErrorCode = kproto.GroupIDNotFound
+		if id == "" {
+			r.ErrorCode = kproto.InvalidGroupID
+		}
 		r.State = string(Dead)
 		return r
 	}

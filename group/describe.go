@@ -67,8 +67,6 @@ func (m *Machine) list() []kmsg.ListGroupsResponseGroup {
 func (m *Machine) delete(id string) int16 {
 	g := m.groups[id]
 	switch {
-	case id == "" && g == nil:
-		return kproto.InvalidGroupID
 	case g == nil:
 		return kproto.GroupIDNotFound
 	case g.hasMembers():
