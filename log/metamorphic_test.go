@@ -225,7 +225,7 @@ func (w *metaWorld) restart(kind metaKind) error {
 		w.abandon()
 		w.disk = w.disk.Crash(vfs.KeepEverything)
 	default: // all that was acknowledged is durable by now
-		w.log.awaitSync(context.Background())
+		w.log.finishSync()
 		w.abandon()
 		w.disk = w.disk.Crash(vfs.Seeded(w.rng.Uint64()))
 	}

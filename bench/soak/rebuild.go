@@ -9,7 +9,8 @@ import (
 )
 
 // rebuild reads a compacted topic from its beginning to its end, as a program does that keeps its state there, and checks that the newest record of
-// each key that was acknowledged before is found, or a newer one. What lies below the log start in the end may be gone.
+// each key that was acknowledged before is found, or a newer one. What lies below the log start in the end may be gone, and so may what has a newer one
+// beyond the end.
 func (f *feed) rebuild(ctx context.Context, addr string) error {
 	floors := make([][]int64, f.partitions)
 	for p := range f.parts {
@@ -24,7 +25,7 @@ func (f *feed) rebuild(ctx context.Context, addr string) error {
 	}
 	defer client.Close()
 	admin := kadm.NewClient(client)
-	found, err := f.readToEnd(ctx, client, admin)
+	found, ends, err := f.readToEnd(ctx, client, admin)
 	if err != nil {
 		return err
 	}
@@ -34,7 +35,7 @@ func (f *feed) rebuild(ctx context.Context, addr string) error {
 			return fmt.Errorf("log start of %s-%d: %w", f.topic, p, err)
 		}
 		for k, floor := range floors[p] {
-			if floor >= start && found[p][k] < floor {
+			if floor >= start && found[p][k] < floor && f.parts[p].latest[k].Load() < ends[p] {
 				f.tally.complain(&f.tally.missing, 1, "%s-%d: the newest record of %s is that at offset %d, not %d, after compaction", f.topic, p, keyName(k), found[p][k], floor)
 			}
 		}
@@ -44,8 +45,9 @@ func (f *feed) rebuild(ctx context.Context, addr string) error {
 }
 
 // readToEnd gives the newest offset of each key of each partition, up to the ends of now.
-func (f *feed) readToEnd(ctx context.Context, client *kgo.Client, admin *kadm.Client) ([][]int64, error) {
-	found, last, ends := make([][]int64, f.partitions), make([]int64, f.partitions), make([]int64, f.partitions)
+func (f *feed) readToEnd(ctx context.Context, client *kgo.Client, admin *kadm.Client) (found [][]int64, ends []int64, err error) {
+	last := make([]int64, f.partitions)
+	found, ends = make([][]int64, f.partitions), make([]int64, f.partitions)
 	for p := range found {
 		found[p] = make([]int64, f.keys)
 		for k := range found[p] {
@@ -53,7 +55,7 @@ func (f *feed) readToEnd(ctx context.Context, client *kgo.Client, admin *kadm.Cl
 		}
 		end, err := f.offset(admin.ListEndOffsets, int32(p))
 		if err != nil {
-			return nil, fmt.Errorf("end of %s-%d: %w", f.topic, p, err)
+			return nil, nil, fmt.Errorf("end of %s-%d: %w", f.topic, p, err)
 		}
 		last[p], ends[p] = -1, end
 	}
@@ -63,11 +65,11 @@ func (f *feed) readToEnd(ctx context.Context, client *kgo.Client, admin *kadm.Cl
 			done = done && last[p]+1 >= ends[p]
 		}
 		if done {
-			return found, nil
+			return found, ends, nil
 		}
 		fetches := client.PollFetches(ctx)
 		if err := ctx.Err(); err != nil {
-			return nil, fmt.Errorf("%s: read to the end: offsets %d of %d: %w", f.topic, last, ends, err)
+			return nil, nil, fmt.Errorf("%s: read to the end: offsets %d of %d: %w", f.topic, last, ends, err)
 		}
 		fetches.EachRecord(func(r *kgo.Record) {
 			f.checkOne(r)
