@@ -69,6 +69,9 @@ func Open(path string, o Options) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make data directory %s: %w", path, err)
 	}
+	if err := syncMade(o.FS, made); err != nil {
+		return nil, err
+	}
 	lock, err := o.FS.Lock(filepath.Join(path, lockFile))
 	if errors.Is(err, vfs.ErrLocked) {
 		return nil, fmt.Errorf("%s: %w: stop it, or choose another --data-dir", path, ErrInUse)
@@ -82,7 +85,7 @@ func Open(path string, o Options) (*Dir, error) {
 	d.reaper = &reaper{fs: o.FS, logger: o.Logger}
 	d.overfull = newOverfull()
 	d.space = &space{fs: o.FS, dir: path, name: filepath.Join(path, ballastFile), reaper: d.reaper, logger: o.Logger}
-	if err := d.open(made); err != nil {
+	if err := d.open(len(made) > 0); err != nil {
 		_ = lock.Close()
 		return nil, err
 	}
@@ -90,7 +93,20 @@ func Open(path string, o Options) (*Dir, error) {
 	return d, nil
 }
 
-func (d *Dir) open(made []string) error {
+// syncMade makes the directories that were just made durable, outermost first. If that cannot be, they go again: the next start would not know that it has to.
+func syncMade(fs vfs.FS, made []string) error {
+	for _, dir := range made {
+		if err := fs.SyncDir(filepath.Dir(dir)); err != nil {
+			for _, m := range slices.Backward(made) {
+				_ = fs.Remove(m)
+			}
+			return storageError("sync parent of data directory", err)
+		}
+	}
+	return nil
+}
+
+func (d *Dir) open(made bool) error {
 	d.lastRun = d.newest(durableFile, cleanFile)
 	var err error
 	if d.slots, err = openSlots(d.fs, d.path, d.logger); err != nil { // before anything is changed
@@ -100,11 +116,9 @@ func (d *Dir) open(made []string) error {
 	if err := d.takeCleanMark(); err != nil {
 		return err
 	}
-	if len(made) == 0 && !d.clean {
-		made = []string{d.path} // a run that was killed may have made it
-	}
-	for _, dir := range made {
-		if err := d.fs.SyncDir(filepath.Dir(dir)); err != nil && !errors.Is(err, os.ErrPermission) {
+	if !made && !d.clean {
+		// A run that was killed may have made the directory. Where somebody else has, its parent may be closed to the broker.
+		if err := d.fs.SyncDir(filepath.Dir(d.path)); err != nil && !errors.Is(err, os.ErrPermission) {
 			return storageError("sync parent of data directory", err)
 		}
 	}

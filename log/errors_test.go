@@ -2,6 +2,7 @@ package log
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"syscall"
 	"testing"
@@ -120,4 +121,18 @@ func failNth(t *testing.T, f vfs.Fault) (fired bool, err error) {
 		return fired, fmt.Errorf("kill: %w", err)
 	}
 	return fired, d.Close(context.Background())
+}
+
+// TestUnreadableParent: a data directory that was made and cannot be made durable is not used. One that somebody else has made is.
+func TestUnreadableParent(t *testing.T) {
+	mem, in := vfs.NewMem(), &vfs.Injector{}
+	fs := vfs.Inject(mem, in)
+	in.Add(vfs.Fault{Ops: vfs.OpSyncDir, Path: ".", Err: syscall.EACCES, Sticky: true})
+	for range 2 {
+		if _, err := Open("data", Options{FS: fs}); !errors.Is(err, syscall.EACCES) {
+			t.Fatalf("opened what a power cut may take: %v", err)
+		}
+	}
+	must(t, mem.Mkdir("data", 0o700))
+	mustWait(t, mustAppend(t, openDir(t, fs).Log("a", testTopic, 0, tiny()), batchSpec{}))
 }

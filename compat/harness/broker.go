@@ -33,9 +33,14 @@ type Broker struct {
 
 // Start starts a broker in a directory, which keeps its data, its log and its ready file. Flags are added to `serve`.
 func Start(binary, dir string, flags ...string) (*Broker, error) {
+	return StartAt(binary, dir, filepath.Join(dir, "data"), flags...)
+}
+
+// StartAt is Start with the data elsewhere.
+func StartAt(binary, dir, data string, flags ...string) (*Broker, error) {
 	b := &Broker{
 		Address:   "127.0.0.1:0",
-		DataDir:   filepath.Join(dir, "data"),
+		DataDir:   data,
 		binary:    binary,
 		flags:     flags,
 		readyFile: filepath.Join(dir, "ready"),

@@ -44,15 +44,11 @@ func TestPage(t *testing.T) {
 func list() string {
 	var b strings.Builder
 	b.WriteString("| storage bug | planted in | found by |\n|---|---|---|\n")
-	others := 0
 	for _, m := range mutants {
-		if !m.gate {
-			others++
-			continue
+		if m.gate {
+			fmt.Fprintf(&b, "| %s | %s | `%s` %s |\n", m.name, m.file, strings.TrimPrefix(m.pkg, "./"), strings.ReplaceAll(m.tests, "|", ", "))
 		}
-		fmt.Fprintf(&b, "| %s | %s | `%s` %s |\n", m.name, m.file, strings.TrimPrefix(m.pkg, "./"), strings.ReplaceAll(m.tests, "|", ", "))
 	}
-	fmt.Fprintf(&b, "\nBeside these there are %d more, of storage, compaction, the catalog, groups and throttling.\n", others)
 	return strings.ReplaceAll(b.String(), "$", "")
 }
 
