@@ -63,6 +63,7 @@ type Broker struct {
 	server *server.Server
 	admin  *http.Server
 	addr   string
+	files  fileShares
 
 	stopping sync.Once
 	stopped  error
@@ -74,11 +75,15 @@ func Start(o Options) (*Broker, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	core, err := broker.Start(broker.Options{DataDir: o.DataDir, FS: o.fs(), Static: o.Settings, Advertise: o.Advertise, Logger: o.Logger})
+	files, err := shareFiles()
 	if err != nil {
 		return nil, err
 	}
-	b := &Broker{broker: core}
+	core, err := broker.Start(broker.Options{DataDir: o.DataDir, FS: o.fs(), OpenFiles: files.segments, Static: o.Settings, Advertise: o.Advertise, Logger: o.Logger})
+	if err != nil {
+		return nil, err
+	}
+	b := &Broker{broker: core, files: files}
 	if err := b.open(o); err != nil {
 		return nil, errors.Join(err, b.Close())
 	}
@@ -191,7 +196,7 @@ func (b *Broker) open(o Options) error {
 	b.addr = listeners[0].Addr().String()
 	c := b.broker.Config()
 	b.server = server.New(b.broker, server.Options{
-		MaxFrame: c.SocketRequestMaxBytes, MaxConns: c.MaxConnections, MaxConnsPerIP: c.MaxConnectionsPerIP,
+		MaxFrame: c.SocketRequestMaxBytes, MaxConns: min(c.MaxConnections, b.files.connections), MaxConnsPerIP: c.MaxConnectionsPerIP,
 		MemoryBytes: max(0, c.QueuedMaxRequestBytes), IdleTimeout: idleTimeout(c.ConnectionsMaxIdle),
 		SendBuffer: c.SocketSendBuffer, ReceiveBuffer: c.SocketReceiveBuffer,
 		OnClose: b.broker.ConnClosed, Logger: o.Logger, Metrics: server.NewMetrics(b.broker.Metrics()),

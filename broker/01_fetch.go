@@ -374,7 +374,11 @@ func (f *fetchCall) find(p *fetchPart, left int64, whole bool) (err error) {
 		if throttled && !f.allow(p) {
 			return nil // as if there were no data
 		}
-		if p.rng, err = p.log.Read(p.offset, limit, int(bytes), whole); err != nil {
+		p.rng, err = p.log.Read(p.offset, limit, int(bytes), whole)
+		if errors.Is(err, log.ErrTooManyFiles) {
+			return nil // as if there were no data: those that this answer or others hold are closed after it, and it is another partition's turn
+		}
+		if err != nil {
 			return err
 		}
 		if err := f.checkCodec(p); err != nil {

@@ -28,6 +28,7 @@ type Options struct {
 	Static    map[string]string // settings of file, environment and --set, merged and validated
 	Advertise string            // host:port told to clients; "" means the address each connection reached
 	Logger    *slog.Logger      // nil: silent
+	OpenFiles int               // how many files of segments may be open; 0: log.DefaultOpenFiles
 }
 
 // Broker implements server.Handler.
@@ -78,7 +79,7 @@ func Start(o Options) (*Broker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start broker: %w", err)
 	}
-	if b.dir, err = log.Open(o.DataDir, log.Options{FS: o.FS, Logger: b.logger, BallastBytes: b.config().BallastBytes}); err != nil {
+	if b.dir, err = log.Open(o.DataDir, log.Options{FS: o.FS, Logger: b.logger, OpenFiles: o.OpenFiles, BallastBytes: b.config().BallastBytes}); err != nil {
 		return nil, fmt.Errorf("start broker: %w", err)
 	}
 	b.topics = newTopics(b.dir, b.dispatch)

@@ -142,7 +142,7 @@ var brokerRows = []*row{
 	{
 		name: "max.connections", kind: kindInt, def: unlimited32, allow: atLeast(0),
 		broker: whole(func(b *Broker) *int { return &b.MaxConnections }),
-		doc:    "The most connections at a time.",
+		doc:    "The most connections at a time, or what the limit of open files allows if that is less (docs/operations.md). Others wait to be accepted.",
 	},
 	{
 		name: "max.connections.per.ip", kind: kindInt, def: unlimited32, allow: atLeast(0),

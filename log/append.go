@@ -27,9 +27,13 @@ type Appended struct {
 	Ticket        Ticket
 }
 
-// Append is stage one for one checked batch. It stamps the batch in place. It never waits for the disk to sync.
-// While the disk is full only internal batches are taken. Errors: ErrTooLarge, ErrOutOfOrderSequence, ErrInvalidProducerEpoch, ErrDamaged, ErrStorage, ErrOffline, ErrDeleted; nothing was appended then.
+// Append is stage one for one checked batch. It stamps the batch in place. It does not wait for the disk to sync, unless no more files may be open and those of
+// all others wait for theirs.
+// While the disk is full only internal batches are taken. Errors: ErrTooLarge, ErrOutOfOrderSequence, ErrInvalidProducerEpoch, ErrDamaged, ErrStorage (ErrTooManyFiles), ErrOffline, ErrDeleted; nothing was appended then.
 func (l *Log) Append(b kproto.Batch, o AppendOptions) (Appended, error) {
+	if err := l.admitAppend(o.Internal); err != nil {
+		return Appended{}, err
+	}
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -197,7 +201,7 @@ func mustRoll(s *segment, b kproto.Batch, end int64, cfg *Config, now time.Time)
 
 // addSegment makes the file of the next segment; its entry becomes durable with the first sync of its data.
 func (l *Log) addSegment() (*segment, error) {
-	s := newSegment(l.dir.fs, l.path(), l.end)
+	s := l.newSegment(l.end)
 	if err := s.open(os.O_RDWR | os.O_CREATE | os.O_TRUNC); err != nil {
 		return nil, err
 	}

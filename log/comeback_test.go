@@ -28,7 +28,7 @@ func TestComesBackByItself(t *testing.T) {
 		{Ops: vfs.OpMutating, Err: syscall.ENOSPC}, {Ops: vfs.OpMutating, Err: syscall.EDQUOT}, {Ops: vfs.OpMutating, Err: syscall.EROFS}, {Ops: vfs.OpAny},
 		{Ops: vfs.OpWrite, Path: "*.log", Partial: 50}, {Ops: vfs.OpWrite | vfs.OpTruncate, Path: "*.log", Partial: 100},
 		{Ops: vfs.OpSync}, {Ops: vfs.OpSync | vfs.OpSyncDir}, {Ops: vfs.OpSync | vfs.OpTruncate}, {Ops: vfs.OpWrite | vfs.OpSync, Path: durableFile + "*"},
-		{Ops: vfs.OpCreate | vfs.OpMkdir}, {Ops: vfs.OpRename | vfs.OpRemove},
+		{Ops: vfs.OpCreate | vfs.OpMkdir}, {Ops: vfs.OpRename | vfs.OpRemove}, {Ops: vfs.OpOpen | vfs.OpCreate, Err: syscall.EMFILE},
 	} {
 		f.Sticky = true
 		for fired := true; fired; f.Nth += stride {
@@ -36,7 +36,7 @@ func TestComesBackByItself(t *testing.T) {
 			runs++
 			synctest.Test(t, func(t *testing.T) {
 				var err error
-				if fired, err = comeBack(t, f); err != nil {
+				if fired, err = comeBack(t, f, runs%2*6); err != nil {
 					t.Fatalf("%+v: %v", f, err)
 				}
 			})
@@ -45,9 +45,10 @@ func TestComesBackByItself(t *testing.T) {
 	t.Logf("%d runs", runs)
 }
 
-// comeBack lives through one fault.
-func comeBack(t *testing.T, f vfs.Fault) (fired bool, err error) {
+// comeBack lives through one fault. At most so many files are open; 0: enough.
+func comeBack(t *testing.T, f vfs.Fault, files int) (fired bool, err error) {
 	w := newWorld(t)
+	w.files, w.wait = files, 10*time.Millisecond
 	w.boot()
 	defer w.kill()
 	var parts []*part

@@ -126,6 +126,7 @@ func (l *Log) showSwap(x *swap) {
 	}
 	x.fresh.busy, x.shown = true, true
 	l.segs, l.fill = slices.Concat(l.segs[:i], []*segment{x.fresh}, l.segs[i+len(x.old):]), fullness{}
+	l.enlist()
 	if slices.Contains(x.old, l.visible.seg) {
 		l.visible.seg = nil // found again by offset
 	}

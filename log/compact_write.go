@@ -21,7 +21,7 @@ type cleanedWriter struct {
 func newCleanedWriter(r *round, group []*segment) *cleanedWriter {
 	return &cleanedWriter{
 		round: r, group: group, changed: len(group) > 1,
-		seg: newSegment(group[0].fs, group[0].dir, group[0].base),
+		seg: r.log.newSegment(group[0].base),
 	}
 }
 
@@ -96,6 +96,7 @@ func (w *cleanedWriter) create() error {
 		return storageError("create cleaned segment", err)
 	}
 	w.seg.file = f
+	w.seg.took(1)
 	return nil
 }
 

@@ -23,6 +23,7 @@ func newLife(t testing.TB, seed uint64) *life {
 	if seed%2 == 0 {
 		f.gap = 0
 	}
+	f.files = int(seed % 3) // 0: enough
 	return f
 }
 
@@ -71,6 +72,8 @@ func (f *life) step() {
 		if o, err := p.log.Offsets(); err == nil && o.High > 0 {
 			_ = p.advance(1 + f.rng.Int64N(o.High))
 		}
+	case n < 81:
+		f.dir.CloseIdle()
 	case n < 83:
 		f.retain(f.rng.Int64N(3000))
 	case n < 86:

@@ -231,6 +231,17 @@ var scenarios = []scenario{
 			}
 		}
 	}},
+	{"few files", func(w *world) { // each use of a partition opens its file and closes another's
+		w.files = 1
+		w.boot()
+		ps := []*part{w.create("a", 1, 0, tiny()), w.create("a", 1, 1, withMode(Interval)), w.create("a", 1, 2, withMode(OS)), w.create("a", 1, 3, tiny())}
+		for i := range 12 {
+			p := ps[i%len(ps)]
+			waitAll(w.t, p.must(batchSpec{records: 1 + i%2, size: 130}))
+			w.dir.CloseIdle()
+		}
+		must(w.t, w.shut())
+	}},
 	{"many partitions", func(w *world) {
 		w.boot()
 		var xs []*pending

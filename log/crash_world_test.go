@@ -26,6 +26,8 @@ type world struct {
 	dir   *Dir
 	epoch int32
 	gap   time.Duration // between tries to bring a log back
+	files int           // how many may be open; 0: enough
+	wait  time.Duration // for room to open another; images are looked at meanwhile
 
 	mu     sync.Mutex // guards the books: all below and the parts
 	parts  []*part
@@ -70,7 +72,7 @@ type try struct {
 type sight struct{ base, id int64 }
 
 func newWorld(t testing.TB) *world {
-	w := &world{t: t, mem: vfs.NewMem(), in: &vfs.Injector{}, gap: retryGap}
+	w := &world{t: t, mem: vfs.NewMem(), in: &vfs.Injector{}, gap: retryGap, wait: never}
 	return w
 }
 
@@ -88,12 +90,13 @@ func (w *world) tryBoot() error {
 	w.epoch++
 	w.mu.Unlock()
 	w.proc = crashtest.NewProcess(vfs.Inject(w.mem, w.in))
-	d, err := Open("data", Options{FS: w.proc})
+	d, err := Open("data", Options{FS: w.proc, OpenFiles: w.files})
 	if err != nil {
 		return err
 	}
 	d.SetEpoch(w.epoch)
 	d.retryGap, d.slots.gap = w.gap, w.gap
+	d.files.wait = w.wait
 	w.mu.Lock()
 	w.dir = d
 	live := w.live()

@@ -25,6 +25,9 @@ type Options struct {
 	Logger *slog.Logger
 	// Syncers is how many partitions may be synced at the same time; 0 means defaultSyncers.
 	Syncers int
+	// OpenFiles is how many files of segments may be open at a time; 0 means DefaultOpenFiles. Beside them each syncer, the cleaner, the scrubber and a
+	// recovery use a few for a moment.
+	OpenFiles int
 	// BallastBytes is the room that is kept for deletions on a full disk, at most a 64th of the disk. 0: none.
 	BallastBytes int64
 }
@@ -47,6 +50,8 @@ type Dir struct {
 	sealer    *syncer // has the side files of rolled segments written
 	reaper    *reaper
 	overfull  *overfull
+	files     *descriptors
+	troubled  [len(Troubles)]atomic.Int64
 	deleted   deletions
 	damaged   sync.Map // the logs in which damage was found
 	space     *space
@@ -82,6 +87,7 @@ func Open(path string, o Options) (*Dir, error) {
 	d := &Dir{path: path, fs: o.FS, logger: o.Logger, lock: lock, logs: map[string]*Log{}, retryGap: retryGap}
 	d.syncer = newSyncer(cmp.Or(o.Syncers, defaultSyncers), (*Log).sync)
 	d.sealer = newSyncer(sealers, (*Log).seal)
+	d.files = &descriptors{limit: int64(cmp.Or(o.OpenFiles, DefaultOpenFiles)), wait: roomWait}
 	d.reaper = &reaper{fs: o.FS, logger: o.Logger}
 	d.overfull = newOverfull()
 	d.space = &space{fs: o.FS, dir: path, name: filepath.Join(path, ballastFile), reaper: d.reaper, logger: o.Logger}
@@ -212,7 +218,8 @@ func (d *Dir) Log(topic string, id kproto.TopicID, partition int32, c *Config) *
 	l := &Log{dir: d, topic: topic, id: id, partition: partition, slotIndex: -1}
 	l.cfg.Store(c)
 	if d.closed {
-		l.state, l.offline = stateOffline, ErrClosed
+		l.become(stateOffline)
+		l.offline = ErrClosed
 		return l
 	}
 	d.logs[name] = l

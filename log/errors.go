@@ -27,6 +27,8 @@ var (
 var (
 	// ErrStorage: the disk refused an operation; the log stands as before it and the call may be repeated.
 	ErrStorage = errors.New("storage error")
+	// ErrTooManyFiles: as many files are open as may be, and all are in use. It is an ErrStorage too.
+	ErrTooManyFiles = errors.New("too many open files")
 	// ErrOffline: the log cannot be used until the broker is restarted (or never, when its files are damaged).
 	ErrOffline = errors.New("partition is offline")
 	// ErrDeleted: the partition was deleted.

@@ -19,36 +19,33 @@ var nowhere = Position{-1, -1, -1}
 
 // FindTime gives the first record at or after the start and below limit whose timestamp is >= ms (KIP-79), or a Position with Offset -1.
 func (l *Log) FindTime(ms int64, limit int64) (Position, error) {
-	start, views, err := l.views(limit, func(s *segment) bool { return s.maxTime >= ms })
-	defer releaseAll(views)
-	if err != nil {
-		return nowhere, err
-	}
-	for _, v := range views {
-		p, err := v.findTime(ms, start, limit)
-		if err != nil || p.Offset >= 0 {
-			return p, v.explain(err)
+	newer := func(s *segment) bool { return s.maxTime >= ms }
+	found := nowhere
+	err := l.eachView(limit, newer, func(v *view, start, limit int64) (err error) {
+		if found, err = v.findTime(ms, start, limit); err == nil && found.Offset >= 0 {
+			err = io.EOF
 		}
+		return err
+	})
+	if err != nil || found.Offset >= 0 {
+		return found, err
 	}
-	return nowhere, l.lostBelow(limit, func(s *segment) bool { return s.maxTime >= ms })
+	return nowhere, l.lostBelow(limit, newer)
 }
 
 // MaxTime gives the record with the largest timestamp below limit, the first of equals (KIP-734), or a Position with Offset -1.
 func (l *Log) MaxTime(limit int64) (Position, error) {
-	start, views, err := l.views(limit, func(s *segment) bool { return s.maxTime >= 0 })
-	defer releaseAll(views)
-	if err != nil {
-		return nowhere, err
-	}
 	best := nowhere
-	for _, v := range views {
+	newer := func(s *segment) bool { return s.maxTime > best.Timestamp }
+	err := l.eachView(limit, newer, func(v *view, start, limit int64) error {
 		p, err := v.maxTime(start, limit, best.Timestamp)
-		if err != nil {
-			return nowhere, v.explain(err)
-		}
-		if p.Timestamp > best.Timestamp {
+		if err == nil && p.Timestamp > best.Timestamp {
 			best = p
 		}
+		return err
+	})
+	if err != nil {
+		return nowhere, err
 	}
 	return best, l.lostBelow(limit, func(*segment) bool { return true })
 }
@@ -70,40 +67,99 @@ func (l *Log) lostBelow(limit int64, mayHave func(*segment) bool) error {
 	return nil
 }
 
-// views pins the segments with visible records that the filter wants.
-func (l *Log) views(limit int64, want func(*segment) bool) (start int64, vs []view, err error) {
+// eachView gives fn the windows with visible records of the segments that the filter wants, in order, with the log's start and the end of what is visible below
+// limit. One segment at a time is pinned. fn ends it with io.EOF, which is no error.
+func (l *Log) eachView(limit int64, want func(*segment) bool, fn func(v *view, start, limit int64) error) error {
+	for at, more := int64(0), true; more; {
+		if f := l.dir.files; !f.roomToRead() {
+			f.makeRoom()
+		}
+		x, err := l.viewsFrom(at, limit, want)
+		if err != nil || len(x.views) == 0 {
+			return err
+		}
+		err = eachOf(x.views, func(v *view) error { return fn(v, x.start, x.end) })
+		x.views[0].seg.release()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		at, more = x.next, x.next < x.end
+	}
+	return nil
+}
+
+// pinned is a segment as eachView goes over it.
+type pinned struct {
+	views      []view // of its windows; they share one reference
+	next       int64  // offset after the segment
+	start, end int64  // of the log, as far as it is visible
+}
+
+func eachOf(vs []view, fn func(*view) error) error {
+	for i := range vs {
+		if err := fn(&vs[i]); err != nil {
+			if errors.Is(err, io.EOF) {
+				return err
+			}
+			return vs[i].explain(err)
+		}
+	}
+	return nil
+}
+
+// viewsFrom pins the first wanted segment that ends after an offset; none if there is none.
+func (l *Log) viewsFrom(at, limit int64, want func(*segment) bool) (x pinned, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.readable(); err != nil {
-		return 0, nil, err
+		return x, err
 	}
-	limit = min(limit, l.visible.offset)
+	x.start, x.end = l.start, min(limit, l.visible.offset)
 	for _, s := range l.segs {
-		if s.base >= limit || s.next <= l.start {
+		if s.next <= max(at, l.start) || s.maxTime >= 0 && !want(s) {
 			continue
 		}
-		for _, w := range s.windows() {
-			if w.base >= limit {
-				break
-			}
-			v, err := l.viewOf(s, w.base, limit)
-			if err != nil {
-				return 0, vs, err
-			}
-			if !want(s) {
-				s.release()
-				break
-			}
-			vs = append(vs, v)
+		if s.base >= x.end {
+			break
+		}
+		x.next = s.next
+		if x.views, err = l.windowViews(s, x.end, want); err != nil || len(x.views) > 0 {
+			break
 		}
 	}
-	return l.start, vs, nil
+	return x, err
 }
 
-func releaseAll(vs []view) {
-	for _, v := range vs {
-		v.seg.release()
+// windowViews pins a segment once for all its windows; none if it is not wanted. What it opened to find out is closed again.
+func (l *Log) windowViews(s *segment, limit int64, want func(*segment) bool) (vs []view, err error) {
+	wasOpen := s.files() > 0
+	for _, w := range s.windows() {
+		if w.base >= limit {
+			break
+		}
+		v, err := l.viewOf(s, w.base, limit)
+		if err != nil {
+			if len(vs) > 0 {
+				s.release()
+			}
+			return nil, err
+		}
+		if !want(s) {
+			s.release()
+			if !wasOpen && s.refs.Load() == 1 {
+				s.shut()
+			}
+			return nil, nil
+		}
+		if len(vs) > 0 {
+			s.release()
+		}
+		vs = append(vs, v)
 	}
+	return vs, nil
 }
 
 // after gives an offset below which everything in the segment is older than ms. The index entry that says so is taken only if the batch that it

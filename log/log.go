@@ -78,6 +78,7 @@ type Log struct {
 	seals     *syncWork // what is being sealed, or waits for it
 	syncDone  *sync.Cond
 	syncTimer *time.Timer
+	enlisted  bool // in the queue of logs with open files
 	newDir    bool // the directory's own entry and partition.metadata are not durable yet
 	newFiles  bool // entries in the directory are not durable yet
 	unlisted  bool // there are sealed segments that are not in the list of them
@@ -155,7 +156,8 @@ func (l *Log) readable() error {
 
 // goOffline ends service until the next start. Called with mu held; the waiters are answered by the caller through takeWaiters.
 func (l *Log) goOffline(cause error) {
-	l.state, l.offline = stateOffline, cause
+	l.become(stateOffline)
+	l.offline = cause
 	l.dir.logger.Error("partition is offline", "topic", l.topic, "partition", l.partition, "error", cause)
 	l.fire()
 }
@@ -311,7 +313,7 @@ func (l *Log) fire() {
 // delete makes every later call answer ErrDeleted; it gives the partition's slot, or -1.
 func (l *Log) delete() int {
 	l.mu.Lock()
-	l.state = stateDeleted
+	l.become(stateDeleted)
 	l.stopCleaning() // before the segments go from under it
 	waiters := l.takeWaiters(maxOffset)
 	l.dropSegments(l.segs)

@@ -1,6 +1,7 @@
 package log
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -103,16 +104,20 @@ func (l *Log) writeManifest(about []sealing) error {
 	defer l.manifest.Unlock()
 	l.mu.Lock()
 	var segs []*segment
+	var opening error
 	for _, s := range l.segs {
 		if s.sealed || slices.ContainsFunc(about, func(x sealing) bool { return x.seg == s }) {
+			if s.listed == nil && !s.summed {
+				opening = cmp.Or(opening, s.open(os.O_RDWR))
+			}
 			s.acquire()
 			segs = append(segs, s)
 		}
 	}
 	l.mu.Unlock()
 	defer l.dropSegments(segs)
-	if len(segs) == 0 {
-		return nil // deleted meanwhile
+	if len(segs) == 0 || opening != nil {
+		return opening // deleted meanwhile, or the disk says nothing now
 	}
 	es, err := l.entriesOf(segs)
 	if err != nil {
@@ -326,10 +331,20 @@ func (l *Log) openListed(s *segment, e *sealedEntry) error {
 		l.dir.logger.Error("bytes behind the end of a sealed segment are ignored", "file", s.path(logSuffix), "bytes", s.size-e.size)
 		s.size, s.synced = e.size, e.size
 	}
-	if s.isOther(e) {
+	other, err := s.identify(e)
+	if other {
 		l.condemnSegment(s, "it is not the segment that was sealed here")
 	}
-	return nil
+	return err
+}
+
+// identify is isOther for a segment whose file is not needed open.
+func (s *segment) identify(e *sealedEntry) (other bool, err error) {
+	if err := s.open(os.O_RDWR); err != nil {
+		return false, err
+	}
+	defer s.shut()
+	return s.isOther(e), nil
 }
 
 // isOther tells whether the file begins with a batch that is right, and not the one that was there.
@@ -356,7 +371,7 @@ func (l *Log) condemnSegment(s *segment, reason string) {
 // checkLengths finds what is missing of segments that are shorter than they were. Called when all segments are there.
 func (l *Log) checkLengths() {
 	for _, s := range l.segs {
-		if s.listed == nil || s.size >= s.listed.size || len(s.holes) > 0 {
+		if s.listed == nil || s.size >= s.listed.size || len(s.holes) > 0 || s.open(os.O_RDWR) != nil {
 			continue
 		}
 		x := extent{seg: s, size: s.size, next: s.next}

@@ -45,8 +45,11 @@ type view struct {
 // Read finds whole batches from the batch that holds offset `from`, or the next one if compaction took that, at most max bytes, below the offset `limit`
 // (usually Offsets.High). If whole is set the first batch is given even when it is larger than max. A range ends at a
 // segment's end. from == limit gives an empty range. Errors: ErrOffsetOutOfRange (below the start, above limit, or limit above the high watermark),
-// ErrStorage, ErrOffline, ErrDeleted, ErrDamaged.
+// ErrStorage (ErrTooManyFiles), ErrOffline, ErrDeleted, ErrDamaged.
 func (l *Log) Read(from, limit int64, max int, whole bool) (Range, error) {
+	if err := l.admitRead(from); err != nil {
+		return Range{Next: from}, err
+	}
 	v, err := l.view(from, limit)
 	if err != nil || v.seg == nil {
 		return Range{Next: from}, err

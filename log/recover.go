@@ -29,7 +29,9 @@ func (l *Log) open() error {
 	}
 	err := l.openFiles()
 	if err == nil {
-		l.state, l.offline, l.failed = stateOpen, nil, false
+		l.become(stateOpen)
+		l.offline, l.failed = nil, false
+		l.leaveRoom()
 		return nil
 	}
 	l.dropSegments(l.segs)
@@ -226,7 +228,7 @@ func (l *Log) openSegments(bases []int64, m sealedList, sl slot, known, clean bo
 		l.cleaned = missingBelow(bases[len(bases)-1])
 	}
 	for i, base := range bases {
-		s := newSegment(l.dir.fs, l.path(), base)
+		s := l.newSegment(base)
 		s.gaps = l.cleaned.gaps()
 		l.segs = append(l.segs, s)
 		if i+1 < len(bases) {
@@ -295,12 +297,9 @@ func lastAtOrBelow(bases []int64, offset int64) int {
 
 // openSealed takes a segment that was sealed before the last stop; its indexes are opened when they are needed.
 func (s *segment) openSealed() error {
-	if err := s.open(os.O_RDWR); err != nil {
-		return err
-	}
-	size, err := s.file.Size()
+	size, err := s.fileSize()
 	if err != nil {
-		return storageError("size of segment", err)
+		return err
 	}
 	s.size, s.synced, s.sealed = size, size, true
 	s.checks.need(size)
@@ -313,6 +312,9 @@ var errNotClean = errors.New("not as a clean stop leaves it")
 func (l *Log) openClean() error {
 	s := l.active()
 	if err := s.openSealed(); err != nil {
+		return err
+	}
+	if err := s.open(os.O_RDWR); err != nil {
 		return err
 	}
 	s.sealed = false
@@ -349,6 +351,7 @@ func (s *segment) loadIndexes() error {
 	}
 	o, t := s.offsets, s.times
 	s.offsets, s.times = offsets{}, times{}
+	defer s.gave(o.files() + t.files())
 	defer closeAll(o.file, t.file)
 	for i := range o.len() {
 		e, err := o.at(i)

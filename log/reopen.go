@@ -19,10 +19,11 @@ const retryGap = time.Second
 func (l *Log) spoil(cause error) {
 	l.cuts = append(l.cuts, l.durable)
 	l.gen++
-	l.state, l.offline = stateCut, cause
+	l.become(stateCut)
+	l.offline = cause
 	l.dir.space.noticed(cause)
 	if l.visible.offset > l.durable {
-		l.state = stateFrozen
+		l.become(stateFrozen)
 	}
 	l.retry = time.Now().Add(l.dir.retryGap)
 	l.fire()
@@ -84,7 +85,7 @@ func (l *Log) reopen() error {
 // twin is the log as one that was not opened yet.
 func (l *Log) twin() *Log {
 	n := &Log{dir: l.dir, topic: l.topic, id: l.id, partition: l.partition, slotIndex: l.slotIndex, start: l.start, nextStart: l.nextStart,
-		recovery: l.recovery, cleaned: l.cleaned, failed: true}
+		recovery: l.recovery, cleaned: l.cleaned, failed: true, enlisted: true} // sweeps look at l and not at its twin, whose lock nobody holds
 	n.cfg.Store(l.cfg.Load())
 	return n
 }
@@ -93,11 +94,16 @@ func (l *Log) twin() *Log {
 func (l *Log) adopt(n *Log) {
 	l.dropSegments(l.segs)
 	l.segs, l.sealing = n.segs, n.sealing
+	for _, s := range l.segs {
+		s.log = l
+	}
+	l.enlist()
 	l.end, l.durable, l.visible, l.tail = n.end, n.durable, n.visible, tail{}
 	l.producers, l.epochs, l.epochsDirty, l.epochsSum = n.producers, n.epochs, n.epochsDirty, n.epochsSum
 	l.newDir, l.newFiles, l.unlisted = n.newDir, n.newFiles, n.unlisted
 	l.recovery, l.cleaned, l.cleaner.unfinished = n.recovery, n.cleaned, nil
-	l.state, l.offline = stateOpen, nil
+	l.become(stateOpen)
+	l.offline = nil
 	l.dir.logger.Warn("partition is back: what was acknowledged is durable", "topic", l.topic, "partition", l.partition, "end", l.end)
 	l.scheduleSync(true) // the side files
 	l.fire()

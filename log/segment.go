@@ -19,7 +19,9 @@ type segment struct {
 	base   int64
 	dir    string
 	fs     vfs.FS
-	file   vfs.File // nil until first used
+	log    *Log     // whose files they are; nil where they do not count: in tools that look at files alone
+	file   vfs.File // nil until first used, and after a time without use
+	used   bool     // since files were last looked through for some to close
 	size   int64    // bytes written
 	next   int64    // offset after the last batch
 	synced int64    // bytes known to be durable
@@ -37,8 +39,9 @@ type segment struct {
 	sum    uint32       // of all headers, as in sealedEntry
 	summed bool         // head and sum are of all batches
 
-	offsets offsets
-	times   times
+	offsets  offsets
+	times    times
+	replaced []vfs.File // index files that were of no use, and may be in a reader's hands
 
 	maxTime       int64 // largest batch max timestamp, -1 when empty
 	maxTimeOffset int64 // last offset of the batch that holds it
@@ -59,33 +62,12 @@ func (s *segment) path(suffix string) string {
 	return filepath.Join(s.dir, segmentName(s.base, suffix))
 }
 
-// open makes sure that file is there. flag is os.O_RDWR, and os.O_CREATE|os.O_TRUNC for a new segment.
-func (s *segment) open(flag int) error {
-	if s.file != nil {
-		return nil
-	}
-	f, err := s.fs.OpenFile(s.path(logSuffix), flag, 0o600)
-	if err != nil {
-		return storageError("open segment", err)
-	}
-	s.file = f
-	return nil
-}
-
 func (s *segment) acquire() { s.refs.Add(1) }
 
 // release gives a reference back; the last one closes the files.
 func (s *segment) release() {
 	if s.refs.Add(-1) == 0 {
 		s.closeFiles()
-	}
-}
-
-func (s *segment) closeFiles() {
-	for _, f := range []vfs.File{s.file, s.offsets.file, s.times.file} {
-		if f != nil {
-			_ = f.Close() // nothing unsynced: a segment is synced before the log lets go of it, or is being deleted
-		}
 	}
 }
 
@@ -203,7 +185,7 @@ func (s *segment) openIndexes(interval int64) error {
 		closeAll(of, tf)
 		return s.rebuild(interval)
 	}
-	s.offsets, s.times = offsets{file: of, n: on}, times{file: tf, n: tn}
+	s.useIndexes(offsets{file: of, n: on}, times{file: tf, n: tn})
 	last, err := s.times.at(tn - 1)
 	if err != nil || !s.holdsNewest(last) {
 		return s.rebuild(interval)
@@ -265,8 +247,7 @@ func (s *segment) rebuild(interval int64) error {
 	if fresh.offsets.mem == nil {
 		fresh.offsets.mem = []offsetEntry{}
 	}
-	// The old files may be in a reader's hands: they are closed when the last of them lets go (os.File's finalizer).
-	s.offsets, s.times = fresh.offsets, fresh.times
+	s.replaceIndexes(fresh.offsets, fresh.times)
 	s.maxTime, s.maxTimeOffset, s.firstTime = fresh.maxTime, fresh.maxTimeOffset, fresh.firstTime
 	if !s.summed && len(s.holes) == 0 && fresh.size == s.size {
 		s.head, s.sum, s.summed = fresh.head, fresh.sum, fresh.summed

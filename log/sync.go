@@ -344,7 +344,8 @@ func (l *Log) cut() error {
 	if err := l.freshSegment(); err != nil {
 		return err
 	}
-	l.state, l.offline = stateOpen, nil
+	l.become(stateOpen)
+	l.offline = nil
 	l.visible.seg = nil // found again by offset; the new segment is where the next batch goes
 	return nil
 }
@@ -374,7 +375,7 @@ func (l *Log) freshSegment() error {
 	if err := l.makeDir(); err != nil {
 		return err
 	}
-	s := newSegment(l.dir.fs, l.path(), l.end)
+	s := l.newSegment(l.end)
 	if err := s.open(os.O_RDWR | os.O_CREATE | os.O_TRUNC); err != nil {
 		return err
 	}
@@ -403,7 +404,8 @@ func (l *Log) close(ctx context.Context) (clean bool, err error) {
 	defer l.mu.Unlock()
 	switch l.state {
 	case stateIdle:
-		l.state, l.offline = stateOffline, ErrClosed
+		l.become(stateOffline)
+		l.offline = ErrClosed
 		return l.untouched()
 	case stateDeleted:
 		return true, nil
@@ -413,7 +415,8 @@ func (l *Log) close(ctx context.Context) (clean bool, err error) {
 	if err = l.closeFiles(); err != nil && l.dir.space.noticed(err) {
 		err = l.closeFiles()
 	}
-	l.state, l.offline = stateOffline, ErrClosed
+	l.become(stateOffline)
+	l.offline = ErrClosed
 	l.fire()
 	l.dropSegments(l.segs)
 	l.segs = nil

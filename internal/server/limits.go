@@ -10,7 +10,7 @@ import (
 // Options are the limits; zero values mean the defaults named below.
 type Options struct {
 	MaxFrame       int           // socket.request.max.bytes
-	MaxConns       int           // max.connections
+	MaxConns       int           // max.connections, or what the limit of open files allows; others wait to be accepted
 	MaxConnsPerIP  int           // max.connections.per.ip
 	CreditBytes    int64         // request bytes a connection may have unanswered
 	CreditRequests int           // requests a connection may have unanswered

@@ -17,6 +17,7 @@ type Metrics struct {
 	refused      *prometheus.CounterVec // reason
 	closed       *prometheus.CounterVec // reason
 	acceptErrors prometheus.Counter
+	acceptPauses prometheus.Counter
 	requests     apiCounters
 	aborted      reasonCounters
 	panics       prometheus.Counter
@@ -45,6 +46,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		refused:      vec("sluice_server_connection_refused_total", "Connections closed as they came, by limit.", "reason"),
 		closed:       vec("sluice_server_connection_close_total", "Connections that ended, by why.", "reason"),
 		acceptErrors: counter("sluice_server_accept_errors_total", "Failures of accept, mostly for lack of descriptors."),
+		acceptPauses: counter("sluice_server_accept_pauses_total", "Times that no connection was accepted until another one ended, for their number."),
 		requests:     apiCounters{vec: vec("sluice_server_requests_total", "Requests received, by API.", "request")},
 		aborted:      reasonCounters{vec: vec("sluice_server_requests_aborted_total", "Requests answered by closing the connection, by why.", "reason")},
 		panics:       counter("sluice_server_handler_panics_total", "Panics of request handlers; each is a bug."),

@@ -59,6 +59,7 @@ type Server struct {
 	watchdog sync.WaitGroup
 
 	mu        sync.Mutex // guards what follows
+	place     *sync.Cond // told when a connection ends, and at the stop
 	stopping  bool
 	watching  bool
 	listeners map[net.Listener]struct{}
@@ -69,7 +70,7 @@ type Server struct {
 // New makes a server; zero options mean the defaults of limits.go.
 func New(h Handler, o Options) *Server {
 	o = o.withDefaults()
-	return &Server{
+	s := &Server{
 		handler:   h,
 		opts:      o,
 		log:       o.Logger,
@@ -84,6 +85,8 @@ func New(h Handler, o Options) *Server {
 		conns:     map[*Conn]struct{}{},
 		perIP:     map[netip.Addr]int{},
 	}
+	s.place = sync.NewCond(&s.mu)
+	return s
 }
 
 // Serve accepts on l until Shutdown, and then returns nil; it may be called for several listeners. It closes l.
@@ -94,7 +97,7 @@ func (s *Server) Serve(l net.Listener) error {
 	defer s.wg.Done()
 	defer l.Close()
 	var pause time.Duration
-	for {
+	for s.awaitPlace() {
 		nc, err := l.Accept()
 		switch {
 		case err == nil:
@@ -114,6 +117,22 @@ func (s *Server) Serve(l net.Listener) error {
 			}
 		}
 	}
+	return nil
+}
+
+// awaitPlace waits until there may be one more connection, as Kafka does at max.connections: clients wait in the listener's backlog meanwhile. It is false when the
+// server stops. Several listeners may each be one beyond the limit.
+func (s *Server) awaitPlace() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.conns) >= s.opts.MaxConns && !s.stopping {
+		s.metrics.acceptPauses.Inc()
+		s.log.Warn("as many connections as there may be: others wait to be accepted", "limit", s.opts.MaxConns)
+	}
+	for len(s.conns) >= s.opts.MaxConns && !s.stopping {
+		s.place.Wait()
+	}
+	return !s.stopping
 }
 
 // begin counts a listener in and starts the watchdog with the first one.
@@ -150,7 +169,7 @@ func (s *Server) isStopping() bool {
 	return s.stopping
 }
 
-// admit starts a connection, or closes it when there are too many.
+// admit starts a connection, or closes it when its address has too many.
 func (s *Server) admit(nc net.Conn) {
 	s.tune(nc)
 	c := newConn(s, nc)
@@ -184,8 +203,6 @@ func (s *Server) register(c *Conn) string {
 	switch {
 	case s.stopping:
 		return "stopping"
-	case len(s.conns) >= s.opts.MaxConns:
-		return "max.connections"
 	case c.ip.IsValid() && s.perIP[c.ip] >= s.opts.MaxConnsPerIP:
 		return "max.connections.per.ip"
 	}
@@ -208,6 +225,7 @@ func (s *Server) forget(c *Conn) {
 			delete(s.perIP, c.ip)
 		}
 	}
+	s.place.Signal()
 	s.mu.Unlock()
 	s.metrics.open.Dec()
 	s.wg.Done()
@@ -247,6 +265,7 @@ func (s *Server) stop() {
 	if !s.stopping {
 		s.stopping = true
 		close(s.stopped)
+		s.place.Broadcast()
 	}
 	for l := range s.listeners {
 		l.Close()

@@ -121,28 +121,45 @@ func TestShutdownClosesIdleAndUnfinished(t *testing.T) {
 	}
 }
 
-func TestConnectionLimits(t *testing.T) {
-	for reason, o := range map[string]Options{
-		"max.connections":        {MaxConns: 2},
-		"max.connections.per.ip": {MaxConnsPerIP: 2},
-	} {
-		t.Run(reason, func(t *testing.T) {
-			s := startServer(t, echo, o)
-			one, two := s.dial(t), s.dial(t)
-			for _, c := range []*testClient{one, two} {
-				c.send(request(1, nil))
-				c.wantReplies(1, 1)
-			}
-			s.dial(t).wantEnd()
-			if got := counted(s.metrics.refused.WithLabelValues(reason)); got != 1 {
-				t.Error("refused:", got)
-			}
-			one.Close()
-			eventually(t, "room again", func() bool { return counted(s.metrics.open) == 1 })
-			three := s.dial(t)
-			three.send(request(1, nil))
-			three.wantReplies(1, 1)
-		})
+func TestConnectionsOfAnAddress(t *testing.T) {
+	s := startServer(t, echo, Options{MaxConnsPerIP: 2})
+	one, two := s.dial(t), s.dial(t)
+	for _, c := range []*testClient{one, two} {
+		c.send(request(1, nil))
+		c.wantReplies(1, 1)
+	}
+	s.dial(t).wantEnd()
+	if got := counted(s.metrics.refused.WithLabelValues("max.connections.per.ip")); got != 1 {
+		t.Error("refused:", got)
+	}
+	one.Close()
+	eventually(t, "room again", func() bool { return counted(s.metrics.open) == 1 })
+	three := s.dial(t)
+	three.send(request(1, nil))
+	three.wantReplies(1, 1)
+}
+
+// TestConnectionsWaitForAPlace: what is beyond max.connections is neither refused nor served, until another connection ends. A stop does not wait for it.
+func TestConnectionsWaitForAPlace(t *testing.T) {
+	s := startServer(t, echo, Options{MaxConns: 2})
+	one, two := s.dial(t), s.dial(t)
+	for _, c := range []*testClient{one, two} {
+		c.send(request(1, nil))
+		c.wantReplies(1, 1)
+	}
+	three := s.dial(t)
+	three.send(request(1, nil))
+	eventually(t, "a pause", func() bool { return counted(s.metrics.acceptPauses) == 1 })
+	two.send(request(2, nil))
+	two.wantReplies(2, 2)
+	if got := counted(s.metrics.accepted); got != 2 {
+		t.Error("accepted:", got)
+	}
+	one.Close()
+	three.wantReplies(1, 1)
+	eventually(t, "a second pause", func() bool { return counted(s.metrics.acceptPauses) == 2 })
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 
