@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"sluice/internal/crashtest"
@@ -73,6 +74,10 @@ func importOptions(m *vfs.Mem) ImportOptions {
 // TestPowerCutsInImport cuts the power before every operation of an import. The next start finds no topic or all of them, whole, with the offsets of the groups; if
 // there is none, the import can be called again.
 func TestPowerCutsInImport(t *testing.T) {
+	synctest.Test(t, cutPowerInImport) // no timer syncs what the import itself must sync
+}
+
+func cutPowerInImport(t *testing.T) {
 	m := kafkaOnMem(t)
 	var done atomic.Bool
 	s := &crashtest.Sweep[bool]{Name: "import", Promises: done.Load, Seeds: 1, Stride: 7}

@@ -75,6 +75,7 @@ func (s *Survey) take(bases []int64) {
 }
 
 func (s *Survey) finish() error {
+	s.buf = nil // as large as the largest batch, and there may be many surveys
 	for id := range s.txns.open {
 		s.Open += s.inTxn[id]
 	}

@@ -2,11 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -221,6 +223,66 @@ func TestLogImportRefuses(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLogImportFromTwoDisks: a broker may have its partitions in several log directories, each with log starts of its own, and the settings in the first.
+func TestLogImportFromTwoDisks(t *testing.T) {
+	first, second, data := kafkaCopy(t), t.TempDir(), filepath.Join(t.TempDir(), "data")
+	err := errors.Join(
+		os.Rename(filepath.Join(first, "trimmed-0"), filepath.Join(second, "trimmed-0")),
+		os.Rename(filepath.Join(first, "log-start-offset-checkpoint"), filepath.Join(second, "log-start-offset-checkpoint")),
+		os.CopyFS(filepath.Join(second, "x"), os.DirFS(filepath.Join(first, "plain-0"))), // of no topic
+		os.Link(filepath.Join(first, "meta.properties"), filepath.Join(second, "meta.properties")),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var done core.Import
+	if err := json.Unmarshal([]byte(must(t, "", "log", "import", first, second, "--data-dir", data, "-o", "json", "-t", "plain", "-t", "trimmed")), &done); err != nil {
+		t.Fatal(err)
+	}
+	if len(done.Topics) != 2 || done.Topics[1].Partitions[0].Start != 15 || done.Topics[1].Configs["segment.ms"] != "20000" || !slices.Contains(done.Passed, "x") {
+		t.Errorf("%+v", done)
+	}
+}
+
+// TestLogImportAfterAKill: the data directory may be as a killed broker has left it; the next start recovers it, the imported topics with it.
+func TestLogImportAfterAKill(t *testing.T) {
+	dir := t.TempDir()
+	b, err := broker.Start(broker.Options{DataDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("SLUICE_BOOTSTRAP_SERVER", b.Addr())
+	must(t, "", "topic", "create", "mine")
+	must(t, "one\n", "produce", "mine")
+	killed := filepath.Join(t.TempDir(), "data") // what a kill would leave
+	if err := os.CopyFS(killed, regularFiles{os.DirFS(dir)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Close(); err != nil {
+		t.Fatal(err)
+	}
+	must(t, "", "log", "import", kafkaLogs, "--data-dir", killed, "--lost", "empty")
+	if b, err = broker.Start(broker.Options{DataDir: killed}); err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	t.Setenv("SLUICE_BOOTSTRAP_SERVER", b.Addr())
+	if out := must(t, "", "consume", "mine", "-e", "--from", "beginning"); out != "one\n" {
+		t.Errorf("consumed %q", out)
+	}
+	if out := must(t, "", "consume", "trimmed", "-e", "--from", "beginning", "--format", "%o\n"); !strings.HasPrefix(out, "15\n16\n") || !strings.HasSuffix(out, "39\n") {
+		t.Errorf("consumed offsets %q", out)
+	}
+}
+
+// regularFiles hides sockets, which cannot be copied.
+type regularFiles struct{ fs.FS }
+
+func (r regularFiles) ReadDir(name string) ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(r.FS, name)
+	return slices.DeleteFunc(entries, func(e fs.DirEntry) bool { return !e.IsDir() && !e.Type().IsRegular() }), err
 }
 
 // TestLogImportIncomplete: partitions may be missing, or there twice, or be of a data directory of sluice.
