@@ -210,7 +210,11 @@ func (x *extent) find(w window, bad *badBatch) (damage, error) {
 	if err != nil {
 		return damage{}, err
 	}
-	if h, ok := x.batchAt(pos); ok && x.seg.follows(h, expected) {
+	h, err := x.batchAt(pos)
+	if err != nil {
+		return damage{}, err
+	}
+	if h != nil && x.seg.follows(h, expected) {
 		return damage{}, nil // it is right now
 	}
 	d := damage{offset: expected, pos: pos, reason: bad.reason}
@@ -226,8 +230,14 @@ func (x *extent) reach(w window, to int64) (pos, expected int64, err error) {
 		if err != nil {
 			return 0, 0, storageError("read offset index", err)
 		}
-		if ok && int64(e.pos) > pos && x.stands(int64(e.pos), x.seg.base+int64(e.rel)) {
-			pos, expected = int64(e.pos), -1
+		if ok && int64(e.pos) > pos {
+			h, err := x.batchAt(int64(e.pos))
+			if err != nil {
+				return 0, 0, err
+			}
+			if h != nil && h.LastOffset() == x.seg.base+int64(e.rel) {
+				pos, expected = int64(e.pos), -1
+			}
 		}
 	}
 	walk := newWalker(x.seg.file, pos, x.size)
@@ -248,24 +258,18 @@ func (x *extent) reach(w window, to int64) (pos, expected int64, err error) {
 	return pos, expected, nil
 }
 
-// stands tells whether a whole and right batch with that last offset stands at the position.
-func (x *extent) stands(pos, last int64) bool {
-	h, ok := x.batchAt(pos)
-	return ok && h.LastOffset() == last
-}
-
-// batchAt gives the header of the batch at a position if all of it is right.
-func (x *extent) batchAt(pos int64) (kproto.Batch, bool) {
+// batchAt gives the header of the batch at a position if all of it is right, else nil. Where the disk gives an error nobody knows.
+func (x *extent) batchAt(pos int64) (kproto.Batch, error) {
 	w := newWalker(x.seg.file, pos, x.size)
 	defer w.close()
 	h, _, size, err := w.next()
+	if err == nil {
+		err = checkCRC(x.seg.file, pos, size)
+	}
 	if err != nil {
-		return nil, false
+		return nil, ignoreBad(err)
 	}
-	if err := checkCRC(x.seg.file, pos, size); err != nil {
-		return nil, false
-	}
-	return slices.Clone(h), true
+	return slices.Clone(h), nil
 }
 
 // resync finds the first right batch after a bad one at pos: by the length in the bad one's header, or else by the index. It looks nowhere else: bytes
@@ -281,7 +285,11 @@ func (x *extent) resync(pos, expected int64) (posEnd, end int64, err error) {
 		if pos+size == x.size {
 			return x.size, x.next, nil
 		}
-		if h, ok := x.goesOn(pos+size, expected); ok {
+		h, err := x.goesOn(pos+size, expected)
+		if err != nil {
+			return 0, 0, err
+		}
+		if h != nil {
 			return pos + size, h.BaseOffset(), nil
 		}
 	}
@@ -293,17 +301,24 @@ func (x *extent) resync(pos, expected int64) (posEnd, end int64, err error) {
 		if int64(e.pos) <= pos {
 			continue
 		}
-		if h, ok := x.goesOn(int64(e.pos), expected); ok && h.LastOffset() == x.seg.base+int64(e.rel) {
+		h, err := x.goesOn(int64(e.pos), expected)
+		if err != nil {
+			return 0, 0, err
+		}
+		if h != nil && h.LastOffset() == x.seg.base+int64(e.rel) {
 			return int64(e.pos), h.BaseOffset(), nil
 		}
 	}
 	return max(pos, x.size), x.next, nil
 }
 
-// goesOn tells whether the log may go on with the batch at a position after some offsets from expected on were lost.
-func (x *extent) goesOn(pos, expected int64) (kproto.Batch, bool) {
-	h, ok := x.batchAt(pos)
-	return h, ok && h.BaseOffset() > expected && h.NextOffset() <= x.next
+// goesOn gives the batch at a position if the log may go on with it after some offsets from expected on were lost, else nil.
+func (x *extent) goesOn(pos, expected int64) (kproto.Batch, error) {
+	h, err := x.batchAt(pos)
+	if h == nil || h.BaseOffset() <= expected || h.NextOffset() > x.next {
+		return nil, err
+	}
+	return h, nil
 }
 
 // crcBlock is how much of a batch is in memory while its CRC is checked, in bytes.

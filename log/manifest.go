@@ -212,8 +212,11 @@ func (s *segment) sumUp(h kproto.Batch, pos int64) {
 // log being open.
 func (l *Log) relist(fresh *segment) error {
 	es, err := readManifest(l.dir.fs, l.path())
-	if err != nil {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, errBadManifest) {
 		return nil // it is made anew when the log is opened
+	}
+	if err != nil { // what the disk may give next time would be about the old segments
+		return storageError("read list of sealed segments", err)
 	}
 	f, err := l.dir.fs.OpenFile(fresh.path(swapSuffix), os.O_RDONLY, 0)
 	if err != nil {
@@ -357,8 +360,8 @@ func (s *segment) isOther(e *sealedEntry) bool {
 		return false
 	}
 	x := extent{seg: s, size: s.size, next: s.next}
-	_, ok := x.batchAt(0)
-	return ok
+	h, err := x.batchAt(0)
+	return h != nil && err == nil
 }
 
 // condemnSegment marks all of a segment as damaged.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"sluice/internal/crashtest"
@@ -172,32 +173,7 @@ func TestPowerCutsInRepair(t *testing.T) {
 		c.spoil(t, x)
 		x.disk = x.disk.Crash(vfs.KeepEverything)
 		s := &crashtest.Sweep[struct{}]{Name: c.name, Promises: func() struct{} { return struct{}{} }, Seeds: 2}
-		s.Check = func(img *vfs.Mem, _ struct{}, _ bool) error {
-			other := img.Crash(vfs.KeepEverything)
-			d, err := Open("data", Options{FS: other})
-			if err != nil {
-				return err
-			}
-			d.SetEpoch(9)
-			l := d.Log("a", testTopic, 0, x.cfg)
-			if o, err := l.Offsets(); err == nil {
-				err = x.served(l, o)
-				if err != nil {
-					return err
-				}
-			}
-			abandon(d)
-			for _, disk := range []*vfs.Mem{img, other.Crash(vfs.KeepEverything)} {
-				r, err := Repair(disk, "data", true)
-				if err != nil || len(r.Left) > 0 {
-					return fmt.Errorf("repair once more: %+v, %w", r, err)
-				}
-				if err := x.afterRepair(disk.Crash(vfs.KeepNothing), c.lost); err != nil {
-					return fmt.Errorf("after another repair: %w", err)
-				}
-			}
-			return nil
-		}
+		s.Check = func(img *vfs.Mem, _ struct{}, _ bool) error { return x.afterHalfARepair(img, c.lost) }
 		s.Attach(x.disk)
 		if _, err := Repair(x.disk, "data", true); err != nil {
 			t.Fatal(err)
@@ -209,6 +185,94 @@ func TestPowerCutsInRepair(t *testing.T) {
 		images += s.Images()
 	}
 	t.Logf("%d images", images)
+}
+
+// afterHalfARepair: a start serves what is right, and another repair, at once or after that start, completes what was begun.
+func (x *sealedLog) afterHalfARepair(img *vfs.Mem, lost []int) error {
+	other := img.Crash(vfs.KeepEverything)
+	d, err := Open("data", Options{FS: other})
+	if err != nil {
+		return err
+	}
+	d.SetEpoch(9)
+	l := d.Log("a", testTopic, 0, x.cfg)
+	if o, err := l.Offsets(); err == nil {
+		err = x.served(l, o)
+		if err != nil {
+			return err
+		}
+	}
+	abandon(d)
+	for _, disk := range []*vfs.Mem{img, other.Crash(vfs.KeepEverything)} {
+		r, err := Repair(disk, "data", true)
+		if err != nil || len(r.Left) > 0 {
+			return fmt.Errorf("repair once more: %+v, %w", r, err)
+		}
+		if err := x.afterRepair(disk.Crash(vfs.KeepNothing), lost); err != nil {
+			return fmt.Errorf("after another repair: %w", err)
+		}
+	}
+	return nil
+}
+
+// TestRepairOnAFailingDisk makes each operation of a repair fail, once and from then on, and writes stop half-way; SLUICE_ERRORS_STRIDE=1 leaves none out. The repair says so,
+// unless it could do without; nothing is worse than before, also after a power cut, and another repair on the healthy disk completes it.
+func TestRepairOnAFailingDisk(t *testing.T) {
+	runs := 0
+	for i, c := range damagings {
+		for j, f := range []vfs.Fault{{Ops: vfs.OpAny}, {Ops: vfs.OpAny, Err: syscall.ENOSPC, Sticky: true}, {Ops: vfs.OpWrite, Path: notSlots, Err: syscall.ENOSPC, Partial: 100}} {
+			stride := int(crashtest.Env("SLUICE_ERRORS_STRIDE", 5))
+			if testing.Short() {
+				stride = 40
+			}
+			f.Nth = 1 + (i+j)%stride
+			for fired := true; fired; f.Nth += stride {
+				var err error
+				if fired, err = failRepair(t, c, f); err != nil {
+					t.Fatalf("%s, %+v: %v", c.name, f, err)
+				}
+				runs++
+			}
+		}
+	}
+	t.Logf("%d runs", runs)
+}
+
+// TestRepairIsNotMisled: an error where the index, or the list of sealed segments, was to be read had more cut out than was lost, or the repaired
+// segment taken for another.
+func TestRepairIsNotMisled(t *testing.T) {
+	for _, c := range []damaging{damagings[0], damagings[1], damagings[3]} {
+		f := vfs.Fault{Ops: vfs.OpOpen | vfs.OpRead | vfs.OpStat}
+		for fired := true; fired; {
+			var err error
+			f.Nth++
+			if fired, err = failRepair(t, c, f); err != nil {
+				t.Fatalf("%s, %+v: %v", c.name, f, err)
+			}
+		}
+	}
+}
+
+func failRepair(t *testing.T, c damaging, f vfs.Fault) (fired bool, err error) {
+	x := newSealedLog(t)
+	must(t, x.disk.Remove("data/"+cleanFile))
+	c.spoil(t, x)
+	x.disk = x.disk.Crash(vfs.KeepEverything)
+	in := &vfs.Injector{}
+	in.Add(f)
+	r, failed := Repair(vfs.Inject(x.disk, in), "data", true)
+	fired = in.Fired() > 0
+	if failed == nil && (fired || len(r.Losses) == 0) && len(r.Left) == 0 {
+		if err := x.afterRepair(x.disk.Crash(vfs.KeepNothing), c.lost); err != nil {
+			return fired, fmt.Errorf("repaired in spite of the error: %w", err)
+		}
+	}
+	for name, keep := range map[string]vfs.Chooser{"nothing": vfs.KeepNothing, "everything": vfs.KeepEverything} {
+		if err := x.afterHalfARepair(x.disk.Crash(keep), c.lost); err != nil {
+			return fired, fmt.Errorf("repair said %v; power cut that keeps %s: %w", failed, name, err)
+		}
+	}
+	return fired, nil
 }
 
 // served: whatever is read is what was written, or a gap.

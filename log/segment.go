@@ -216,9 +216,12 @@ func openIndexFile(fs vfs.FS, name string, entry int64) (vfs.File, int, error) {
 		return nil, 0, err
 	}
 	size, err := f.Size()
-	if err != nil || size%entry != 0 {
+	if err == nil && size%entry != 0 {
+		err = os.ErrInvalid
+	}
+	if err != nil {
 		_ = f.Close()
-		return nil, 0, os.ErrInvalid
+		return nil, 0, err
 	}
 	return f, int(size / entry), nil
 }

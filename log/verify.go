@@ -331,9 +331,15 @@ func (p *partVerifier) stepOver(s *segment, bad *badBatch, w *walker, next int64
 		return false, nil
 	}
 	index := offsets{}
-	if f, n, err := openIndexFile(p.v.fs, s.path(indexSuffix), offsetEntrySize); err == nil && !p.swapped[s.base] {
-		defer f.Close()
-		index = offsets{file: f, n: n}
+	if !p.swapped[s.base] {
+		f, n, err := openIndexFile(p.v.fs, s.path(indexSuffix), offsetEntrySize)
+		switch {
+		case err == nil:
+			defer f.Close()
+			index = offsets{file: f, n: n}
+		case !errors.Is(err, os.ErrNotExist) && !errors.Is(err, os.ErrInvalid):
+			return false, err // more might be lost than has to be
+		}
 	}
 	x := extent{seg: s, index: index, size: w.end, next: next}
 	posEnd, end, err := x.resync(bad.pos, p.out.End)

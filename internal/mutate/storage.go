@@ -203,4 +203,9 @@ var storage = []mutant{
 		file: "log/retain.go", pkg: inLog, tests: powerCuts + "|TestRetain$",
 		old: "\tcase n > 0 && n == len(l.segs):\n\t\terr = l.rollExpired(now)\n", new: "\tcase n > 0 && n == len(l.segs):\n\t\tn--\n\t\t_, err = l.condemn(l.active())\n",
 	},
+	{
+		name: "repair takes an error of the disk for damage",
+		file: "log/damage.go", pkg: inLog, tests: "TestRepairIsNotMisled",
+		old: "\t\treturn nil, ignoreBad(err)\n", new: "\t\treturn nil, nil\n",
+	},
 }
