@@ -226,6 +226,14 @@ func near(what string, got, want, off int) error {
 	return nil
 }
 
+// beyond fails if a count is not clearly more than the limit would have let through.
+func beyond(what string, got, limited int) error {
+	if got < 2*limited {
+		return fmt.Errorf("%s: %d, and the limit would have let through %d", what, got, limited)
+	}
+	return nil
+}
+
 // wait waits for a time.
 func (t *trial) wait(until time.Time) error {
 	select {

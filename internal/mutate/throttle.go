@@ -50,6 +50,11 @@ var throttling = []mutant{
 		old: "v.used() > v.floor || c.waitedFor()", new: "v.used() < 0 || c.waitedFor()",
 	},
 	{
+		name: "claims are gone over again when clocks differ",
+		file: "throttle/crowd.go", pkg: inThrottle, tests: "TestClaimsAreSweptOnceAWindow",
+		old: "if v.begins() <= cr.swept {", new: "if v.begins() == cr.swept {",
+	},
+	{
 		name: "a list of batches is planned as one and taken though others were first", short: true,
 		file: "throttle/plan.go", pkg: inThrottle, tests: "TestAddAllNeverPassesTheLine",
 		old: "p.before = Cost{max(0, counted[messages]-1), max(0, counted[bytes]-1)}", new: "p.before = Cost{}",
