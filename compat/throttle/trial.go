@@ -86,17 +86,17 @@ func (t *trial) batch(topic string, partition int32, records int) error {
 	return errors.Join(t.client.Flush(t.ctx), first.Err())
 }
 
-// feed appends a batch of one record in each interval until the time.
-func (t *trial) feed(topic string, partition int32, interval time.Duration, until time.Time) error {
+// feed appends a batch of one record in each interval until the time, as far as the machine lets it, and gives how many those were.
+func (t *trial) feed(topic string, partition int32, interval time.Duration, until time.Time) (n int, err error) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
-	for time.Now().Before(until) {
+	for ; time.Now().Before(until); n++ {
 		if err := t.batch(topic, partition, 1); err != nil {
-			return err
+			return n, err
 		}
 		<-tick.C
 	}
-	return nil
+	return n, nil
 }
 
 // set alters the settings of a topic, or with "" of all brokers: key=value, or key to take it back. All are one request.
@@ -222,14 +222,6 @@ func (a *arrivals) lateness(topic string) (all []time.Duration) {
 func near(what string, got, want, off int) error {
 	if got < want-off || got > want+off {
 		return fmt.Errorf("%s: %d, want %d or up to %d more or less", what, got, want, off)
-	}
-	return nil
-}
-
-// beyond fails if a count is not clearly more than the limit would have let through.
-func beyond(what string, got, limited int) error {
-	if got < 2*limited {
-		return fmt.Errorf("%s: %d, and the limit would have let through %d", what, got, limited)
 	}
 	return nil
 }
