@@ -170,3 +170,38 @@ func TestRetentionOfEmptiedSegments(t *testing.T) {
 		}
 	}
 }
+
+// Several segments were sealed at once, and a power cut comes before it is durable that recovery begins after them: the snapshot from which it begins
+// instead is still there, and with it the producers whose segments are deleted (history 23594 of TestLinearizable).
+func TestSnapshotOfADurableRecoveryPoint(t *testing.T) {
+	disk, in := vfs.NewMem(), &vfs.Injector{}
+	d := openDir(t, vfs.Inject(disk, in))
+	l := d.Log("t", testTopic, 0, tiny())
+	add := func(pid int64) {
+		t.Helper()
+		mustWait(t, mustAppend(t, l, batchSpec{size: 400, pid: pid}))
+		l.finishSync()
+	}
+	add(1)
+	add(2)
+	_, err := l.AdvanceStart(context.Background(), 1)
+	must(t, err)
+	in.Add(vfs.Fault{Ops: vfs.OpCreate, Path: "*" + producerSuffix, Sticky: true})
+	for pid := range int64(4) {
+		add(3 + pid)
+	}
+	in.Heal()
+	in.Add(vfs.Fault{Ops: vfs.OpSync, Path: durableFile, Sticky: true})
+	add(7)
+	abandon(d)
+	must(t, disk.SyncDir("data/t-0")) // what was removed is gone
+	d = openDir(t, disk.Crash(vfs.KeepNothing))
+	l = d.Log("t", testTopic, 0, tiny())
+	must(t, d.Recover(context.Background()))
+	for i := range int64(7) {
+		a, err := l.Append(makeBatch(batchSpec{size: 400, pid: 1 + i}), AppendOptions{})
+		if err != nil || !a.Duplicate || a.Base != i {
+			t.Errorf("a retry of batch %d: %+v (%v)", i, a, err)
+		}
+	}
+}

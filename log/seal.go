@@ -28,6 +28,9 @@ func (l *Log) seal() {
 	w, open := l.seals, l.state == stateOpen
 	l.mu.Unlock()
 	sealed := open && l.finishSealing(w)
+	if sealed && len(w.sealing) > 0 {
+		l.forgetSnapshots()
+	}
 	for _, s := range w.sealing {
 		s.seg.release()
 	}
@@ -86,6 +89,24 @@ func (l *Log) finishSealing(w *syncWork) bool {
 	}
 	l.noteSlot()
 	return true
+}
+
+// forgetSnapshots removes the producer snapshots that recovery no longer needs, once the recovery point is durable: a recovery from an earlier one
+// would find nothing that tells of producers whose segments are deleted. Where something fails they stay until the next time.
+func (l *Log) forgetSnapshots() {
+	l.mu.Lock()
+	if l.state != stateOpen {
+		l.mu.Unlock()
+		return
+	}
+	recovery := l.recovery
+	n, err := l.dir.slots.write(l.slotIndex, l.slot())
+	l.mu.Unlock()
+	if err == nil && l.dir.slots.sync(n) == nil {
+		if err := l.removeOldSnapshots(recovery, recovery+1); err != nil {
+			l.warn("old producer snapshots remain", err)
+		}
+	}
 }
 
 // awaitSealed waits until the segments are sealed that have been rolled by now, nothing is under way that would do it, or ctx ends.

@@ -239,7 +239,7 @@ func (l *Log) writeSideFiles(s sealing) error {
 		return err
 	}
 	if s.producers != nil {
-		if err := l.writeProducers(s.seg.base, s.seg.next, s.producers); err != nil {
+		if err := l.writeProducers(s.seg.next, s.producers); err != nil {
 			return err
 		}
 	}
@@ -247,14 +247,11 @@ func (l *Log) writeSideFiles(s sealing) error {
 }
 
 // writeProducers writes a snapshot of the end of a segment.
-func (l *Log) writeProducers(base, offset int64, ps producers) error {
-	if err := writeSynced(l.dir.fs, filepath.Join(l.path(), segmentName(offset, producerSuffix)), ps.encode()); err != nil {
-		return err
-	}
-	return l.removeOldSnapshots(base, offset)
+func (l *Log) writeProducers(offset int64, ps producers) error {
+	return writeSynced(l.dir.fs, filepath.Join(l.path(), segmentName(offset, producerSuffix)), ps.encode())
 }
 
-// removeOldSnapshots keeps, of those below offset, the newest at or below the segment's base, where recovery may begin, and the one before it in
+// removeOldSnapshots keeps, of those below offset, the newest at or below the base where recovery begins, and the one before it in
 // case it should be unreadable.
 func (l *Log) removeOldSnapshots(base, offset int64) error {
 	old, err := l.snapshots()
@@ -493,7 +490,10 @@ func (l *Log) closeFiles() error {
 	if err != nil {
 		return err
 	}
-	return l.dir.slots.sync(n)
+	if err := l.dir.slots.sync(n); err != nil {
+		return err
+	}
+	return l.removeOldSnapshots(l.recovery, l.active().next)
 }
 
 // AdvanceStart moves the log start offset forward (DeleteRecords); it is durable when it returns. offset must not pass the high watermark (ErrOffsetOutOfRange).

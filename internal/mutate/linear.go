@@ -28,6 +28,11 @@ var linear = []mutant{
 		old: "bases[n+1] <= min(l.start, l.recovery)", new: "bases[n+1] <= l.start",
 	},
 	{
+		name: "linear: old snapshots go before the recovery point is durable",
+		file: "log/seal.go", pkg: inLog, tests: "TestSnapshotOfADurableRecoveryPoint",
+		old: "if err == nil && l.dir.slots.sync(n) == nil {", new: "if _ = n; err == nil {",
+	},
+	{
 		name: "linear: a retry is no duplicate after a restart",
 		file: "log/recover.go", pkg: inLog, tests: linearizable,
 		old: "\t\tl.producers, from = ps, o\n", new: "\t\tl.producers, from = ps, o\n\t\tclear(ps)\n",

@@ -115,7 +115,7 @@ var storage = []mutant{
 	{
 		name: "producer snapshot at the wrong offset",
 		file: "log/sync.go", pkg: inLog, tests: powerCuts,
-		old: "if err := l.writeProducers(s.seg.base, s.seg.next, s.producers); err != nil {", new: "if err := l.writeProducers(s.seg.base, s.seg.base, s.producers); err != nil {",
+		old: "if err := l.writeProducers(s.seg.next, s.producers); err != nil {", new: "if err := l.writeProducers(s.seg.base, s.producers); err != nil {",
 	},
 	{
 		name: "what a killed run left unsynced is not written anew",
