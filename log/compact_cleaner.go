@@ -3,6 +3,7 @@ package log
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 )
@@ -153,17 +154,13 @@ func (d dirt) before(o dirt) bool {
 	return d.ratio() > o.ratio()
 }
 
-// compacted gives the logs with the policy. That of the others costs one look at each.
+// compacted gives the logs with the policy that hold something. That of the others costs one look at each.
 func (d *Dir) compacted() []*Log {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	var logs []*Log
-	for _, l := range d.logs {
-		if l.cfg.Load().Compact {
-			logs = append(logs, l)
-		}
+	logs, err := d.written()
+	if err != nil {
+		d.logger.Warn("compaction waits", "error", err)
 	}
-	return logs
+	return slices.DeleteFunc(logs, func(l *Log) bool { return !l.cfg.Load().Compact })
 }
 
 func (p *pass) clean(l *Log) {

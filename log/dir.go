@@ -281,6 +281,23 @@ func (d *Dir) Recover(ctx context.Context) error {
 	return nil
 }
 
+// written gives the logs that have a directory: the others, of which there may be very many, hold nothing. It costs one listing, however many logs there are.
+func (d *Dir) written() ([]*Log, error) {
+	entries, err := d.fs.ReadDir(d.path)
+	if err != nil {
+		return nil, storageError("list data directory", err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var logs []*Log
+	for _, e := range entries {
+		if l := d.logs[e.Name()]; l != nil {
+			logs = append(logs, l)
+		}
+	}
+	return logs, nil
+}
+
 func (d *Dir) all() []*Log {
 	d.mu.Lock()
 	defer d.mu.Unlock()

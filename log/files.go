@@ -99,6 +99,8 @@ func (f *descriptors) sweep(rounds int, enough int64) {
 		}
 		if l.enlisted = l.closeUnused(); l.enlisted {
 			f.push(l)
+		} else {
+			l.tail = tail{} // nobody reads at its end
 		}
 		l.mu.Unlock()
 	}

@@ -52,7 +52,11 @@ const retainChunk = 1000
 // only after the next was begun, nothing above the high watermark, and never before the new log start is durable. now is the clock that
 // timestamps are held against. What fails stays for the next time. It returns early when ctx ends.
 func (d *Dir) Retain(ctx context.Context, now time.Time) {
-	logs := d.all()
+	logs, err := d.written()
+	if err != nil {
+		d.logger.Warn("retention waits", "error", err)
+		return
+	}
 	for len(logs) > 0 && ctx.Err() == nil {
 		n := min(len(logs), retainChunk)
 		d.retain(ctx, logs[:n], now)

@@ -164,7 +164,11 @@ type scrubPart struct {
 // partitions lists what is there, from the place where the pass stands on.
 func (s *Scrubber) partitions() ([]scrubPart, error) {
 	var parts []scrubPart
-	for _, l := range s.dir.all() {
+	logs, err := s.dir.written()
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range logs {
 		p := scrubPart{name: partitionDir(l.topic, l.partition), log: l}
 		entries, err := l.list()
 		if err != nil {

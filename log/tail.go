@@ -6,8 +6,8 @@ const tailLength = 32
 // tail remembers the last batches, so that a consumer at the end needs no index and no read to find its place, and who
 // counts what it is given no read to count it.
 type tail struct {
-	ring [tailLength]tailEntry
-	n    int // entries ever pushed
+	ring *[tailLength]tailEntry // nil before the first push: it is most of what a partition weighs
+	n    int                    // entries ever pushed
 }
 
 type tailEntry struct {
@@ -17,6 +17,9 @@ type tailEntry struct {
 }
 
 func (t *tail) push(e tailEntry) {
+	if t.ring == nil {
+		t.ring = new([tailLength]tailEntry)
+	}
 	t.ring[t.n%tailLength] = e
 	t.n++
 }
