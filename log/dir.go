@@ -387,15 +387,7 @@ func (d *Dir) Close(ctx context.Context) error {
 	}
 	d.closed = true
 	d.mu.Unlock()
-	var failed error
-	allClean := true
-	for _, l := range d.all() {
-		clean, err := l.close(ctx)
-		allClean = allClean && clean
-		if err != nil && failed == nil {
-			failed = fmt.Errorf("close %s-%d: %w", l.topic, l.partition, err)
-		}
-	}
+	allClean, failed := d.closeLogs(ctx)
 	d.syncer.close()
 	d.sealer.close()
 	d.reaper.close()
@@ -410,6 +402,33 @@ func (d *Dir) Close(ctx context.Context) error {
 		failed = fmt.Errorf("unlock data directory: %w", err)
 	}
 	return failed
+}
+
+// closeLogs closes as many logs beside each other as are synced beside each other. It tells whether all are clean, and the first error.
+func (d *Dir) closeLogs(ctx context.Context) (allClean bool, failed error) {
+	allClean = true
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	work := make(chan *Log)
+	for range d.syncer.limit {
+		wg.Go(func() {
+			for l := range work {
+				clean, err := l.close(ctx)
+				mu.Lock()
+				allClean = allClean && clean
+				if err != nil && failed == nil {
+					failed = fmt.Errorf("close %s-%d: %w", l.topic, l.partition, err)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for _, l := range d.all() {
+		work <- l
+	}
+	close(work)
+	wg.Wait()
+	return allClean, failed
 }
 
 func (d *Dir) writeCleanMark() error {
