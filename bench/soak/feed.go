@@ -26,6 +26,7 @@ type feed struct {
 	produced atomic.Int64 // bytes acknowledged
 	consumed atomic.Int64 // bytes
 	tally    *tally
+	alive    context.Context // until the broker has ended
 }
 
 // part is a partition. next is of the writer alone.
@@ -54,8 +55,8 @@ func (t *tally) complain(counter *atomic.Int64, n int64, format string, args ...
 	}
 }
 
-func (f *feed) init(t *tally) {
-	f.tally = t
+func (f *feed) init(alive context.Context, t *tally) {
+	f.alive, f.tally = alive, t
 	f.parts = make([]part, f.partitions)
 	for p := range f.parts {
 		f.parts[p].latest = make([]atomic.Int64, f.keys)
@@ -108,10 +109,10 @@ func (f *feed) write(ctx context.Context, addr string) error {
 			pause(ctx, time.Until(begin.Add(time.Duration(sent/f.rate*float64(time.Second)))))
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	ctx, cancel := context.WithTimeout(f.alive, patience)
 	defer cancel()
 	if err := client.Flush(ctx); err != nil {
-		return fmt.Errorf("%s: records are not acknowledged %v after the last of them: %w", f.topic, patience, err)
+		return fmt.Errorf("%s: records are not acknowledged within %v: %w", f.topic, patience, err)
 	}
 	return nil
 }
@@ -148,7 +149,7 @@ func (f *feed) produce(client *kgo.Client, partition int) {
 		r.Key = keyName(key)
 	}
 	stamp(r.Value, f.number, r.Partition, seq, r.Key)
-	client.Produce(context.Background(), r, func(r *kgo.Record, err error) {
+	client.Produce(f.alive, r, func(r *kgo.Record, err error) {
 		if err != nil {
 			f.tally.complain(&f.tally.failed, 1, "%s-%d: record %d was refused: %v", f.topic, partition, seq, err)
 			return

@@ -39,7 +39,7 @@ func (f *feed) follow(ctx context.Context, addr string) error {
 		if deadline.IsZero() {
 			deadline = time.Now().Add(patience)
 		}
-		if f.caughtUp() {
+		if f.caughtUp() || f.alive.Err() != nil {
 			return nil
 		}
 		if time.Now().After(deadline) {
@@ -124,7 +124,7 @@ func (f *feed) gap(admin *kadm.Client, partition int32, from, to int64) {
 
 // offset asks for one offset of a partition.
 func (f *feed) offset(list func(context.Context, ...string) (kadm.ListedOffsets, error), partition int32) (int64, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(f.alive, patience)
 	defer cancel()
 	all, err := list(ctx, f.topic)
 	if err != nil {

@@ -119,7 +119,7 @@ func (r *run) control(ctx context.Context, number int32) error {
 
 func (r *run) createAll(ctx context.Context, feeds []*feed) error {
 	for _, f := range feeds {
-		f.init(&r.tally)
+		f.init(r.s.alive, &r.tally)
 		if err := f.create(ctx, r.s.addr); err != nil {
 			return fmt.Errorf("create topic %s: %w", f.topic, err)
 		}
@@ -154,17 +154,17 @@ func (r *run) playPhase(ctx context.Context, p phase, feeds []*feed) error {
 	stopReading()
 	readers.Wait()
 	close(errs)
-	for err := range errs {
-		if err != nil {
-			return err
-		}
-	}
 	select {
 	case <-r.s.ended:
 		return fmt.Errorf("the broker ended: %w", r.s.err)
 	case <-ctx.Done():
 		return ctx.Err()
 	default:
+	}
+	for err := range errs {
+		if err != nil {
+			return err
+		}
 	}
 	r.phases = append(r.phases, p)
 	fmt.Println(r.phaseText(p))
@@ -210,7 +210,7 @@ func (r *run) rebuildAgain(ctx context.Context, f *feed) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err := r.rebuildOnce(context.WithoutCancel(ctx), f); err != nil {
+		if err := r.rebuildOnce(r.s.alive, f); err != nil {
 			return err
 		}
 	}

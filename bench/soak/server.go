@@ -24,7 +24,8 @@ type server struct {
 	addr   string
 	admin  *http.Client
 	ended  chan struct{}
-	err    error // how it ended, after ended
+	err    error           // how it ended, after ended
+	alive  context.Context // until it has ended: nobody waits for a broker that is gone
 }
 
 // ownGroup keeps the terminal's interrupt from the children: they are ended in their turn.
@@ -58,9 +59,12 @@ func startServer(ctx context.Context, binary, dir string, settings map[string]st
 	if err := s.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the broker: %w", err)
 	}
+	alive, dead := context.WithCancel(context.Background())
+	s.alive = alive
 	go func() {
 		s.err = s.cmd.Wait()
 		close(s.ended)
+		dead()
 	}()
 	s.admin = &http.Client{Timeout: patience, Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
