@@ -19,6 +19,32 @@ var nowhere = Position{-1, -1, -1}
 
 // FindTime gives the first record at or after the start and below limit whose timestamp is >= ms (KIP-79), or a Position with Offset -1.
 func (l *Log) FindTime(ms int64, limit int64) (Position, error) {
+	return l.whileThere(func() (Position, error) { return l.findTime(ms, limit) })
+}
+
+// MaxTime gives the record with the largest timestamp below limit, the first of equals (KIP-734), or a Position with Offset -1.
+func (l *Log) MaxTime(limit int64) (Position, error) {
+	return l.whileThere(func() (Position, error) { return l.maxTime(limit) })
+}
+
+// whileThere repeats a search whose find is below the log start by its end: of the segments before it some were searched, some deleted already, and
+// there was no moment at which it would have been the one.
+func (l *Log) whileThere(search func() (Position, error)) (Position, error) {
+	for {
+		p, err := search()
+		if err != nil || p.Offset < 0 {
+			return p, err
+		}
+		l.mu.Lock()
+		there := p.Offset >= l.start
+		l.mu.Unlock()
+		if there {
+			return p, nil
+		}
+	}
+}
+
+func (l *Log) findTime(ms int64, limit int64) (Position, error) {
 	newer := func(s *segment) bool { return s.maxTime >= ms }
 	found := nowhere
 	err := l.eachView(limit, newer, func(v *view, start, limit int64) (err error) {
@@ -33,8 +59,7 @@ func (l *Log) FindTime(ms int64, limit int64) (Position, error) {
 	return nowhere, l.lostBelow(limit, newer)
 }
 
-// MaxTime gives the record with the largest timestamp below limit, the first of equals (KIP-734), or a Position with Offset -1.
-func (l *Log) MaxTime(limit int64) (Position, error) {
+func (l *Log) maxTime(limit int64) (Position, error) {
 	best := nowhere
 	newer := func(s *segment) bool { return s.maxTime > best.Timestamp }
 	err := l.eachView(limit, newer, func(v *view, start, limit int64) error {

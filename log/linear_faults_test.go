@@ -34,6 +34,71 @@ func TestMaxTimeOfWhatIsVisible(t *testing.T) {
 	}
 }
 
+// readHook calls a function at the first read of a file, and again until it says that it has done what it is for.
+type readHook struct {
+	vfs.FS
+	name string
+	call func() (done bool)
+}
+
+type hookedFile struct {
+	vfs.File
+	hook *readHook
+}
+
+func (h *readHook) OpenFile(name string, flag int, perm iofs.FileMode) (vfs.File, error) {
+	f, err := h.FS.OpenFile(name, flag, perm)
+	if err == nil && strings.HasSuffix(name, h.name) {
+		f = hookedFile{f, h}
+	}
+	return f, err
+}
+
+func (f hookedFile) ReadAt(b []byte, off int64) (int, error) {
+	if call := f.hook.call; call != nil {
+		f.hook.call = nil
+		if !call() {
+			f.hook.call = call
+		}
+	}
+	return f.File.ReadAt(b, off)
+}
+
+// A search by time has looked at the first segment when the log start moves past it and the next one: what it found there was the answer at no moment.
+// Seed 224207.
+func TestSearchWhileTheStartMoves(t *testing.T) {
+	searches := map[string]func(l *Log) (Position, error){
+		"largest":     func(l *Log) (Position, error) { return l.MaxTime(3) },
+		"first since": func(l *Log) (Position, error) { return l.FindTime(1, 3) },
+	}
+	for name, search := range searches {
+		t.Run(name, func(t *testing.T) {
+			fs := &readHook{FS: vfs.NewMem(), name: segmentName(0, logSuffix)}
+			l := openDir(t, fs).Log("t", testTopic, 0, tiny())
+			for _, ms := range []int64{1000, 7000, 500} { // a segment each
+				mustWait(t, mustAppend(t, l, batchSpec{size: 300, time: ms}))
+			}
+			l.finishSync()
+			fs.call = func() bool {
+				if !l.mu.TryLock() {
+					return false // the file is being opened
+				}
+				l.mu.Unlock()
+				if _, err := l.AdvanceStart(t.Context(), 2); err != nil {
+					t.Error(err)
+				}
+				return true
+			}
+			if p, err := search(l); err != nil || p.Offset != 2 || p.Timestamp != 500 {
+				t.Errorf("found %+v (%v), want what is left", p, err)
+			}
+			if fs.call != nil {
+				t.Error("the first segment was not read")
+			}
+		})
+	}
+}
+
 // sideGate holds the syncs of producer snapshots back.
 type sideGate struct {
 	vfs.FS
