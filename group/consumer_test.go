@@ -143,6 +143,9 @@ func (c *consumer) syncUp() {
 	generation, deletions := c.generation, c.l.deletions[c.group]
 	c.ask(Sync{r}, func(v any) {
 		resp := v.(*kmsg.SyncGroupResponse)
+		if c.phase != syncing || c.generation != generation {
+			return // the answer to another request came first, and has sent it elsewhere
+		}
 		if resp.ErrorCode != kproto.NoError {
 			c.refused(resp.ErrorCode)
 			return
