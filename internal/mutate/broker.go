@@ -1,6 +1,9 @@
 package main
 
-const inBroker = "./broker"
+const (
+	inBroker    = "./broker"
+	readersTest = "TestReadersAndWhatGoes"
+)
 
 // brokers are bugs of the catalog, of what drives machines, and of what follows from their orders.
 var brokers = []mutant{
@@ -58,5 +61,15 @@ var brokers = []mutant{
 		name: "retention believes a clock that jumps",
 		file: "broker/retention_clock.go", pkg: inBroker, tests: "TestRetentionClock",
 		old: "jump <= maxClockJump ||", new: "true ||",
+	},
+	{
+		name: "files are closed under readers",
+		file: "log/files.go", pkg: inBroker, tests: readersTest,
+		old: "case s.refs.Load() > 1 || s.busy:", new: "case s.busy:",
+	},
+	{
+		name: "readers pin nothing",
+		file: "log/read.go", pkg: inBroker, tests: readersTest,
+		old: "\ts.acquire()\n\treturn v, nil", new: "\treturn v, nil",
 	},
 }
