@@ -72,4 +72,9 @@ var brokers = []mutant{
 		file: "log/read.go", pkg: inBroker, tests: readersTest,
 		old: "\ts.acquire()\n\treturn v, nil", new: "\treturn v, nil",
 	},
+	{
+		name: "limits go by the wall clock",
+		file: "broker/owners.go", pkg: inBroker, tests: "TestBrokerUnderASetClock",
+		old: "stamp(t.Sub(processStart))", new: "stamp(t.Round(0).Sub(processStart))",
+	},
 }

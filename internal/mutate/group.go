@@ -37,4 +37,9 @@ var groups = []mutant{
 		file: "group/consumer_topics.go", pkg: inGroup, tests: "TestTranscripts",
 		old: "|| !m.mayAssign(d) {", new: "{",
 	},
+	{
+		name: "sessions go by the wall clock",
+		file: "group/clock.go", pkg: inGroup, tests: "TestGroupsUnderASetClock",
+		old: "\t\tc.base = now\n", new: "\t\tc.base = now.Round(0)\n",
+	},
 }

@@ -42,8 +42,8 @@ type Conn struct {
 
 	header kproto.RequestHeader // the reader's: of the last request, whose client id the next one mostly shares
 
-	mutedUntil atomic.Int64 // Unix nanoseconds
-	halted     atomic.Bool  // no further request is to be handled: phase is not open, or a request was aborted
+	mutedUntil atomic.Pointer[time.Time] // nil: nothing is muted. With its monotonic reading, so that setting the wall clock changes nothing.
+	halted     atomic.Bool               // no further request is to be handled: phase is not open, or a request was aborted
 
 	// Since when, in ticks, something is waited for; 0: it is not. The watchdog reads them.
 	idleSince, frameSince, writeSince, lingerSince atomic.Int64
@@ -101,10 +101,10 @@ func (c *Conn) RemoteAddr() net.Addr { return c.nc.RemoteAddr() }
 
 // Mute stops reading from the connection for d (client quotas; KIP-219). A shorter mute does not end a longer one.
 func (c *Conn) Mute(d time.Duration) {
-	until := time.Now().Add(d).UnixNano()
+	until := time.Now().Add(d)
 	for {
 		old := c.mutedUntil.Load()
-		if old >= until || c.mutedUntil.CompareAndSwap(old, until) {
+		if old != nil && !old.Before(until) || c.mutedUntil.CompareAndSwap(old, &until) {
 			return
 		}
 	}

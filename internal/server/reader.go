@@ -20,7 +20,7 @@ func (c *Conn) serve() {
 // written when no complete frame is left, so that pipelined requests share a read and their replies a write.
 func (c *Conn) read() error {
 	for !c.halted.Load() {
-		if c.mutedUntil.Load() != 0 {
+		if c.mutedUntil.Load() != nil {
 			c.flush()
 			if err := c.awaitMute(); err != nil {
 				return err
@@ -201,7 +201,7 @@ func (c *Conn) reserve(n int, more bool) error {
 func (c *Conn) awaitMute() error {
 	c.notStalled()
 	until := c.mutedUntil.Load()
-	if d := time.Until(time.Unix(0, until)); d > 0 {
+	if d := time.Until(*until); d > 0 {
 		timer := time.NewTimer(d)
 		defer timer.Stop()
 		ctx := c.context()
@@ -211,7 +211,7 @@ func (c *Conn) awaitMute() error {
 			return context.Cause(ctx)
 		}
 	}
-	c.mutedUntil.CompareAndSwap(until, 0)
+	c.mutedUntil.CompareAndSwap(until, nil)
 	return nil
 }
 

@@ -500,3 +500,12 @@ func TestReasons(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// The end of a mute has a monotonic reading: when somebody sets the wall clock back an hour, nobody is mute for an hour more.
+func TestMuteIgnoresTheWallClock(t *testing.T) {
+	var c Conn
+	c.Mute(time.Minute)
+	if until := c.mutedUntil.Load(); *until == until.Round(0) {
+		t.Errorf("mute until %v by the wall clock", until)
+	}
+}
