@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"sluice/catalog"
 	"sluice/config"
@@ -29,6 +30,7 @@ type Options struct {
 	Advertise string            // host:port told to clients; "" means the address each connection reached
 	Logger    *slog.Logger      // nil: silent
 	OpenFiles int               // how many files of segments may be open; 0: log.DefaultOpenFiles
+	Clock     func() time.Time  // the wall clock that retention goes by; nil: time.Now
 }
 
 // Broker implements server.Handler.
@@ -96,6 +98,9 @@ func Start(o Options) (*Broker, error) {
 // newBroker makes a broker that holds nothing yet.
 func newBroker(o Options) (*Broker, error) {
 	b := &Broker{opts: o, logger: o.Logger}
+	if b.opts.Clock == nil {
+		b.opts.Clock = time.Now
+	}
 	if b.logger == nil {
 		b.logger = slog.New(slog.DiscardHandler)
 	}

@@ -62,7 +62,7 @@ func (r *retention) start(b *Broker) {
 
 func (r *retention) pass(ctx context.Context, b *Broker, passed time.Duration) {
 	begin := time.Now()
-	now := r.now(b, begin, passed)
+	now := r.now(b, b.opts.Clock(), passed)
 	b.dir.Retain(ctx, now)
 	r.took.Store(int64(time.Since(begin)))
 	r.passes.Add(1)

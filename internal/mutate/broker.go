@@ -77,4 +77,9 @@ var brokers = []mutant{
 		file: "broker/owners.go", pkg: inBroker, tests: "TestBrokerUnderASetClock",
 		old: "stamp(t.Sub(processStart))", new: "stamp(t.Round(0).Sub(processStart))",
 	},
+	{
+		name: "expired producers kept in memory for ever",
+		file: "log/producers.go", pkg: inBroker, tests: "TestSoak",
+		old: "if now-p.appended > expiration.Milliseconds() {\n\t\t\tdelete", new: "if false && now-p.appended > expiration.Milliseconds() {\n\t\t\tdelete",
+	},
 }
