@@ -36,7 +36,9 @@ const (
 	sweepShare = 8
 	// roomWait is how long an append waits for files to be synced, so that one can be closed for it, before it is refused.
 	roomWait = time.Second
-	// roomLook is how often it looks.
+	// roomTries is how often a read makes room that others take before it is refused.
+	roomTries = 10
+	// roomLook is how often an append looks.
 	roomLook = time.Millisecond
 )
 

@@ -132,6 +132,10 @@ func TestOpenFilesAreBounded(t *testing.T) {
 	if most := w.most.Load(); most > bound+3*workers {
 		t.Errorf("%d files were open", most)
 	}
+	for open := int64(bound); open > 0; open, _, _ = d.OpenFiles() { // what is not synced yet cannot be closed for a read
+		d.CloseIdle()
+		time.Sleep(time.Millisecond)
+	}
 	for i, l := range logs {
 		if n := len(readAll(t, l)); int64(n) != ends[i] {
 			t.Errorf("partition %d has %d of %d batches", i, n, ends[i])
@@ -246,4 +250,47 @@ func TestAllFilesInUse(t *testing.T) {
 		}
 		must(t, d.Close(t.Context()))
 	})
+}
+
+// TestManyReadersAtOnce: readers of one partition that all found room before any of them has opened a file do not open more than may be open.
+func TestManyReadersAtOnce(t *testing.T) {
+	const readers, bound = 30, 12
+	w := &fileWatch{FS: vfs.NewMem(), t: t}
+	d, err := Open("data", Options{FS: w, OpenFiles: bound})
+	must(t, err)
+	c := small()
+	c.SegmentBytes = 600
+	l := d.Log("t", testTopic, 0, c)
+	for range readers + 1 {
+		mustWait(t, mustAppend(t, l, batchSpec{records: 1, size: 500}))
+	}
+	for open := int64(bound); open > 0; open, _, _ = d.OpenFiles() {
+		d.CloseIdle()
+		time.Sleep(time.Millisecond) // for who seals the segments
+	}
+	for i := range int64(readers) {
+		must(t, l.admitRead(i))
+	}
+	w.most.Store(w.open.Load())
+	var held []view
+	for i := range int64(readers) {
+		if v, err := l.view(i, i+1); err == nil {
+			held = append(held, v)
+		} else if !errors.Is(err, errRoomTaken) {
+			t.Fatal(err)
+		}
+	}
+	if most := w.most.Load(); most > bound+2 || len(held) < bound/3 { // a segment has up to three files, and is opened if there is room for one
+		t.Errorf("%d readers have opened %d files, %d may be open", len(held), most, bound)
+	}
+	if _, err := l.Read(readers-1, readers, 1, true); !errors.Is(err, ErrTooManyFiles) {
+		t.Errorf("a read: %v", err)
+	}
+	for _, v := range held {
+		v.seg.release()
+	}
+	if n := len(readAll(t, l)); n != readers+1 {
+		t.Errorf("%d batches", n)
+	}
+	must(t, d.Close(t.Context()))
 }

@@ -47,10 +47,7 @@ type view struct {
 // segment's end. from == limit gives an empty range. Errors: ErrOffsetOutOfRange (below the start, above limit, or limit above the high watermark),
 // ErrStorage (ErrTooManyFiles), ErrOffline, ErrDeleted, ErrDamaged.
 func (l *Log) Read(from, limit int64, max int, whole bool) (Range, error) {
-	if err := l.admitRead(from); err != nil {
-		return Range{Next: from}, err
-	}
-	v, err := l.view(from, limit)
+	v, err := l.pin(from, limit)
 	if err != nil || v.seg == nil {
 		return Range{Next: from}, err
 	}
@@ -66,7 +63,24 @@ func (l *Log) Read(from, limit int64, max int, whole bool) (Range, error) {
 	return r, nil
 }
 
-// view checks the offsets and pins the segment that holds from; none if there is nothing to read.
+// errRoomTaken: others have opened files since there was room for those of the read.
+var errRoomTaken = errors.New("no room for another file")
+
+// pin makes room for the files of a read, and is view. Where many begin to read at once, others may be there first again and again: then there is no room.
+func (l *Log) pin(from, limit int64) (view, error) {
+	for range roomTries {
+		if err := l.admitRead(from); err != nil {
+			return view{}, err
+		}
+		v, err := l.view(from, limit)
+		if !errors.Is(err, errRoomTaken) {
+			return v, err
+		}
+	}
+	return view{}, l.dir.files.refused()
+}
+
+// view checks the offsets and pins the segment that holds from; none if there is nothing to read. Errors: as Read, and errRoomTaken.
 func (l *Log) view(from, limit int64) (view, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,8 +97,11 @@ func (l *Log) view(from, limit int64) (view, error) {
 		return view{}, nil
 	}
 	s := l.segmentOf(from)
-	if s == nil {
+	switch {
+	case s == nil:
 		return view{}, nil
+	case s.file == nil && !l.dir.files.roomToRead():
+		return view{}, errRoomTaken
 	}
 	return l.viewOf(s, from, limit)
 }
