@@ -53,7 +53,8 @@ const (
 	settled = 12
 	// maxSlope is the growth that counts as none, in percent a day.
 	maxSlope = 1.0
-	// visitors is how many groups and producers come each hour to stay for one request or two: so many that those that are not forgotten show in the heap.
+	// visitors is how many groups, producers and clients come each hour to stay for a request or two: so many that those that are not forgotten show in
+	// the heap.
 	visitors = 60
 	// stateKeys is how many keys a partition of the compacted topic has.
 	stateKeys = 100
@@ -100,7 +101,7 @@ func newSoak(t *testing.T) *soak {
 	s.fs = &countedFiles{FS: s.disk}
 	b, err := Start(Options{DataDir: "/data", FS: s.fs, Clock: s.clock, Static: map[string]string{
 		"offsets.retention.minutes": "60", "producer.id.expiration.ms": "3600000", "log.cleaner.backoff.ms": "60000",
-		"offsets.topic.num.partitions": "4", "log.roll.ms": "3600000",
+		"offsets.topic.num.partitions": "4", "log.roll.ms": "3600000", "max.incremental.fetch.session.cache.slots": "100",
 	}})
 	check(t, err)
 	s.b, s.srv = b, server.New(b, server.Options{OnClose: b.ConnClosed})
@@ -239,6 +240,7 @@ func (s *soak) beginHour(h int) {
 	}
 	for i := range visitors {
 		s.visit(h, i)
+		s.guest(h, i)
 	}
 	s.produceOnce(h)
 }
