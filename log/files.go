@@ -117,7 +117,7 @@ func (f *descriptors) makeRoom() {
 // admitRead makes room for the file of a read, if it is not open. It does not wait: what is in the way may be held by the reader itself. Called without mu.
 func (l *Log) admitRead(offset int64) error {
 	f := l.dir.files
-	if f.roomToRead() || l.opened(func() *segment { return l.segmentOf(offset) }) {
+	if f.roomToRead() || l.opened(func() *segment { return l.segmentOf(offset) }, (*segment).readable) {
 		return nil
 	}
 	if f.makeRoom(); f.roomToRead() {
@@ -130,7 +130,7 @@ func (l *Log) admitRead(offset int64) error {
 // broker's own logs are few, and who appends to them must not wait for clients: they are let through. Called without mu.
 func (l *Log) admitAppend(internal bool) error {
 	f := l.dir.files
-	if f.roomToAppend() || l.opened(l.last) {
+	if f.roomToAppend() || l.opened(l.last, (*segment).isOpen) {
 		return nil
 	}
 	for began := time.Now(); ; time.Sleep(roomLook) {
@@ -154,13 +154,18 @@ func (l *Log) last() *segment {
 	return l.active()
 }
 
-// opened tells whether the file of a segment is open.
-func (l *Log) opened(which func() *segment) bool {
+// opened tells whether the files of a segment that are needed are open.
+func (l *Log) opened(which func() *segment, needed func(*segment) bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := which()
-	return s != nil && s.file != nil
+	return s != nil && needed(s)
 }
+
+func (s *segment) isOpen() bool { return s.file != nil }
+
+// readable: a read opens no file, neither of the data nor of the indexes.
+func (s *segment) readable() bool { return s.isOpen() && s.hasIndexes() }
 
 // leaveRoom closes the files that opening the log has needed, if there is no room for them. Called with mu held.
 func (l *Log) leaveRoom() {

@@ -294,3 +294,32 @@ func TestManyReadersAtOnce(t *testing.T) {
 	}
 	must(t, d.Close(t.Context()))
 }
+
+// TestIndexesNeedRoom: a segment whose data file is still open from its appends has its indexes opened by a read, for which there must be room as well.
+func TestIndexesNeedRoom(t *testing.T) {
+	const bound, segments = 10, 6
+	w := &fileWatch{FS: vfs.NewMem(), t: t}
+	d, err := Open("data", Options{FS: w, OpenFiles: bound})
+	must(t, err)
+	c := small()
+	c.SegmentBytes = 600
+	l := d.Log("t", testTopic, 0, c)
+	for range segments {
+		mustWait(t, mustAppend(t, l, batchSpec{records: 1, size: 500}))
+	}
+	sealed := func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.segs[segments-2].sealed
+	}
+	for !sealed() {
+		time.Sleep(time.Millisecond)
+	}
+	if n := len(readAll(t, l)); n != segments {
+		t.Errorf("%d batches", n)
+	}
+	if most := w.most.Load(); most > bound+1 {
+		t.Errorf("%d files were open, %d may be", most, bound)
+	}
+	must(t, d.Close(t.Context()))
+}

@@ -100,7 +100,7 @@ func (l *Log) view(from, limit int64) (view, error) {
 	switch {
 	case s == nil:
 		return view{}, nil
-	case s.file == nil && !l.dir.files.roomToRead():
+	case !s.readable() && !l.dir.files.roomToRead():
 		return view{}, errRoomTaken
 	}
 	return l.viewOf(s, from, limit)

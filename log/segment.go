@@ -173,10 +173,15 @@ func (s *segment) seal() {
 	s.offsets, s.times = offsets{}, times{}
 }
 
+// hasIndexes: they are in memory, or their files are open.
+func (s *segment) hasIndexes() bool {
+	return !s.sealed || s.offsets.file != nil || s.offsets.mem != nil
+}
+
 // openIndexes opens the files of a sealed segment for lookups; what is missing or misshapen is rebuilt from the log.
 // Called with Log.mu held.
 func (s *segment) openIndexes(interval int64) error {
-	if !s.sealed || s.offsets.file != nil || s.offsets.mem != nil {
+	if s.hasIndexes() {
 		return nil
 	}
 	of, on, oerr := openIndexFile(s.fs, s.path(indexSuffix), offsetEntrySize)
