@@ -140,19 +140,18 @@ func (c *consumer) syncUp() {
 		r.GroupAssignment = c.assignAll()
 	}
 	c.phase = syncing
-	generation, deletions := c.generation, c.l.deletions[c.group]
+	id, generation, deletions := c.id, c.generation, c.l.deletions[c.group]
 	c.ask(Sync{r}, func(v any) {
 		resp := v.(*kmsg.SyncGroupResponse)
-		if c.phase != syncing || c.generation != generation {
-			return // the answer to another request came first, and has sent it elsewhere
-		}
-		if resp.ErrorCode != kproto.NoError {
-			c.refused(resp.ErrorCode)
-			return
-		}
-		c.phase = stable
 		for _, p := range decodeAssignment(resp.MemberAssignment)["t"] {
-			c.l.owns(c, deletions, generation, p)
+			c.l.owns(c, id, deletions, generation, p)
+		}
+		switch {
+		case c.phase != syncing || c.generation != generation: // the answer to another request came first, and has sent it elsewhere
+		case resp.ErrorCode != kproto.NoError:
+			c.refused(resp.ErrorCode)
+		default:
+			c.phase = stable
 		}
 	})
 }

@@ -228,9 +228,8 @@ func (b ownershipBook) take(t testing.TB, o Ownership) {
 	}
 }
 
-// owns checks that nobody else was given the partition in that generation.
-func (l *life) owns(c *consumer, deletions int, generation, partition int32) {
-	who := c.id
+// owns checks that nobody else was given the partition in that generation. who is the member's id.
+func (l *life) owns(c *consumer, who string, deletions int, generation, partition int32) {
 	if c.instance != nil {
 		who = *c.instance // its id may change within a generation
 	}

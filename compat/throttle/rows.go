@@ -303,7 +303,7 @@ func minBytes(t *trial) error {
 }
 
 // busyPolls fetches a thousand times a second without waiting from a partition whose limit is used up. That takes less than a twentieth of a core or, on a
-// machine that is busy with others, less than twice as much as polls at the end of a partition without a limit.
+// machine that is busy with others, not much more than polls at the end of a partition without a limit.
 func busyPolls(t *trial) error {
 	if err := errors.Join(t.topic("t", 1, ofTopic+"=1", period+"=3600"), t.fill("t", 0, 3), t.topic("free", 1)); err != nil {
 		return err
@@ -319,12 +319,19 @@ func busyPolls(t *trial) error {
 	if _, err := limited(); err != nil { // takes the one message of the hour
 		return err
 	}
-	without, err := t.share(free)
-	if err != nil {
-		return err
+	// In turn, so that what else the machine does meets both alike.
+	const rounds = 5
+	var with, without float64
+	for range rounds {
+		for sum, fetch := range map[*float64]func() (*kmsg.FetchResponse, error){&without: free, &with: limited} {
+			share, err := t.share(fetch, t.span()/2/rounds)
+			if err != nil {
+				return err
+			}
+			*sum += share / rounds
+		}
 	}
-	with, err := t.share(limited)
-	if err == nil && with > max(0.05, 2*without) {
+	if with > max(0.05, 1.25*without) {
 		err = fmt.Errorf("a thousand polls a second take %.1f %% of a core, without a limit %.1f %%", 100*with, 100*without)
 	}
 	return err
@@ -346,7 +353,7 @@ func (t *trial) poller(topic string, offset int64) (func() (*kmsg.FetchResponse,
 
 // share polls for the time, and gives which part of a core the broker would need for a thousand polls a second. Each is answered without records,
 // error and throttle time.
-func (t *trial) share(fetch func() (*kmsg.FetchResponse, error)) (float64, error) {
+func (t *trial) share(fetch func() (*kmsg.FetchResponse, error), d time.Duration) (float64, error) {
 	const rate = 1000
 	before, err := t.broker.CPUTime()
 	if err != nil {
@@ -355,7 +362,7 @@ func (t *trial) share(fetch func() (*kmsg.FetchResponse, error)) (float64, error
 	polls := 0
 	tick := time.NewTicker(time.Second / rate)
 	defer tick.Stop()
-	for begin := time.Now(); time.Since(begin) < t.span()/2; <-tick.C {
+	for begin := time.Now(); time.Since(begin) < d; <-tick.C {
 		resp, err := fetch()
 		if err != nil {
 			return 0, err
