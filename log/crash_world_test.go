@@ -353,11 +353,15 @@ func (w *world) retain(nowMs int64) {
 }
 
 // observe lets a consumer of every partition read what is visible. It also runs inside the log's own operations, so it looks only at logs
-// that are not locked.
+// that are not locked, and not inside a write of the slots: who holds a log's lock waits for that one, so a look at the log would wait for itself.
 func (w *world) observe() {
 	w.mu.Lock()
-	live := w.live()
+	live, d := w.live(), w.dir
 	w.mu.Unlock()
+	if d == nil || !d.slots.mu.TryLock() {
+		return
+	}
+	d.slots.mu.Unlock()
 	for _, p := range live {
 		p.observe()
 	}

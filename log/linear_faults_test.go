@@ -21,14 +21,14 @@ func TestMaxTimeOfWhatIsVisible(t *testing.T) {
 	l := openDir(t, gate).Log("t", testTopic, 0, DefaultConfig())
 	mustWait(t, mustAppend(t, l, batchSpec{time: 1000}))
 	l.finishSync()
-	gate.open = make(chan struct{})
+	held := gate.hold()
 	a := mustAppend(t, l, batchSpec{time: 2000})
 	for _, want := range []Position{{0, 1000, 7}, {1, 2000, 7}} {
 		if p, err := l.MaxTime(mustOffsets(t, l).High); err != nil || p != want {
 			t.Errorf("largest time %+v, want %+v (%v)", p, want, err)
 		}
 		if want.Offset == 0 {
-			close(gate.open)
+			close(held)
 			mustWait(t, a)
 		}
 	}

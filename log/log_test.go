@@ -7,6 +7,7 @@ import (
 	"fmt"
 	iofs "io/fs"
 	"math/rand/v2"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -256,6 +257,7 @@ func TestDuplicateWaits(t *testing.T) {
 // gatedFS holds every file sync back until open is closed.
 type gatedFS struct {
 	vfs.FS
+	mu      sync.Mutex // guards open where it is replaced
 	open    chan struct{}
 	entered chan struct{} // when not nil, told of each sync that begins
 }
@@ -277,8 +279,19 @@ func (f gatedFile) Sync() error {
 	if f.gate.entered != nil {
 		f.gate.entered <- struct{}{}
 	}
-	<-f.gate.open
+	f.gate.mu.Lock()
+	open := f.gate.open
+	f.gate.mu.Unlock()
+	<-open
 	return f.File.Sync()
+}
+
+// hold holds the syncs back that begin from now on, until the channel it returns is closed.
+func (g *gatedFS) hold() chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.open = make(chan struct{})
+	return g.open
 }
 
 func TestFailedSyncTakesBack(t *testing.T) {
