@@ -15,7 +15,7 @@ if [ "${1:-}" = -short ]; then
   run powercut -fs ext4 -cuts 10
 else
   run syscalls
-  run syscalls # another seed: other records, other sizes, other calls
+  run syscalls -times 2 # another seed: other records, other sizes, other calls; and more of them
   run syscalls -inject EIO,ENOSPC -points 40
   run fulldisk
   run powercut -fs ext4 -cuts 500

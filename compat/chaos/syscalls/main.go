@@ -2,6 +2,7 @@
 //
 //	syscalls                      kill at each stride-th call of each kind
 //	syscalls -inject EIO,ENOSPC   have calls fail instead, once and for good
+//	syscalls -times 2             the same with a scenario that produces twice as often
 //	syscalls -short               both, with so few points that it takes less than a minute
 //
 // The scenario is in script.go, what must hold is in check.go. Nothing of a page cache is lost by a kill: power cuts are tested elsewhere.
@@ -28,6 +29,7 @@ var calls = []string{"write", "pwrite64", "fsync", "fdatasync", "rename", "unlin
 type options struct {
 	bin, dir, calls, inject string
 	stride, only, points    int
+	times                   int
 	seed                    uint64
 	budget                  time.Duration
 	workers                 int
@@ -45,6 +47,7 @@ func main() {
 	flag.IntVar(&o.stride, "stride", 1, "kill at each stride-th call")
 	flag.IntVar(&o.points, "points", 25, "with -inject: at most so many calls of a kind, for each error, once and for good")
 	flag.IntVar(&o.only, "only", 0, "only at this call")
+	flag.IntVar(&o.times, "times", 1, "how often the scenario plays each of its rounds of produce requests")
 	flag.BoolVar(&o.sticky, "sticky", false, "with -inject and -only: every call from then on")
 	flag.Uint64Var(&o.seed, "seed", uint64(time.Now().UnixNano()), "seed of the records and of the first point")
 	flag.DurationVar(&o.budget, "budget", 0, "time for all; the stride grows to keep it (0: no limit)")
@@ -66,7 +69,7 @@ func defaultDir() string {
 
 func (o *options) main() int {
 	fmt.Printf("seed %d\n", o.seed)
-	r := &runner{bin: o.bin, dir: o.dir, keep: o.keep, verify: verifies(o.bin)}
+	r := &runner{bin: o.bin, dir: o.dir, times: o.times, keep: o.keep, verify: verifies(o.bin)}
 	if !r.verify {
 		fmt.Println("sluice log verify is not there: files are not verified")
 	}
@@ -213,7 +216,7 @@ func (s *sweep) one(p point) {
 	}
 	if len(out.problems) > 0 {
 		t.violations++
-		fmt.Printf("VIOLATION %v (%s)\n  again: %s\n", p, out.hit, p.hint(s.seed))
+		fmt.Printf("VIOLATION %v (%s)\n  again: %s\n", p, out.hit, p.hint(s.seed, s.options.times))
 		for _, problem := range out.problems {
 			fmt.Println("  " + problem)
 		}

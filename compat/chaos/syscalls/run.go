@@ -58,6 +58,7 @@ type outcome struct {
 type runner struct {
 	bin    string
 	dir    string // where places are made
+	times  int    // each round of the scenario is played so often
 	verify bool
 	keep   bool
 }
@@ -189,7 +190,7 @@ func (t *trial) connect(b *process, tolerant bool) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{world: t.world, conn: c, rng: t.rng, pid: -1, tolerant: tolerant, retries: retriesAfterOneError, noAck: never}
+	s := &session{world: t.world, conn: c, rng: t.rng, times: t.times, pid: -1, tolerant: tolerant, retries: retriesAfterOneError, noAck: never}
 	if t.point.sticky && tolerant {
 		if t.point.call == "pwrite64" || t.point.call == "fdatasync" {
 			s.noAck = t.place.failed
@@ -318,13 +319,16 @@ func (t *trial) examine(b *process) error {
 }
 
 // hint is how to do a point again.
-func (p point) hint(seed uint64) string {
+func (p point) hint(seed uint64, times int) string {
 	words := []string{"-calls", p.call, "-only", fmt.Sprint(p.n), "-seed", fmt.Sprint(seed)}
 	if p.action != actionKill {
 		words = append(words, "-inject", p.action)
 	}
 	if p.sticky {
 		words = append(words, "-sticky")
+	}
+	if times > 1 {
+		words = append(words, "-times", fmt.Sprint(times))
 	}
 	return strings.Join(words, " ")
 }

@@ -73,10 +73,10 @@ func thirdLife(s *session) error {
 	return steps(s.resend("alpha"), s.rounds(3), func() error { return s.deleteRecords("alpha", 1, 9) }, s.rounds(1))
 }
 
-// rounds produces n times to every partition, idempotent and plain, in several requests at once.
+// rounds produces n times, or as many times more often as was asked for, to every partition, idempotent and plain, in several requests at once.
 func (s *session) rounds(n int) func() error {
 	return func() error {
-		for range n {
+		for range n * s.times {
 			if err := s.produce(all("alpha", alphaParts, true), all("beta", betaGrown, false), all("doomed", doomedParts, true), all("alpha", alphaParts, false)); err != nil {
 				return err
 			}

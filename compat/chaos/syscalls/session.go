@@ -37,6 +37,7 @@ type session struct {
 	world *world
 	conn  *conn
 	rng   *rand.Rand
+	times int // each round of the scenario is played so often
 	pid   int64
 	epoch int16
 
