@@ -273,6 +273,9 @@ func TestDispatchChanged(t *testing.T) {
 		{"a group's limit", func() { c.set(typeGroup, "g", keyMsg, "5") }, []string{"the rest"}},
 		{"something else of a group", func() { c.set(typeGroup, "g", "consumer.session.timeout.ms", "50000") }, nil},
 		{"the group's limit gone", func() { c.edit(1, false, incremental(typeGroup, "g", edit{1, keyMsg, null})) }, []string{"the rest"}},
+		{"the limits of two groups at once", func() {
+			c.edit(1, false, incremental(typeGroup, "g", edit{0, keyMsg, "5"}), incremental(typeGroup, "h", edit{0, keyMsg, "6"}))
+		}, []string{"the rest"}},
 		{"a period, also of the topic's rate", func() { c.set(typeBroker, "1", keyPeriod, "5") }, []string{"a4", "the rest"}},
 		{"the topic's limit gone", func() { c.edit(1, false, incremental(typeTopic, "a", edit{1, keyMsg, null})) }, []string{"a0"}},
 	} {

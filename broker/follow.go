@@ -16,6 +16,7 @@ func (b *Broker) follow(orders []any) {
 	defer b.deletions.turn.Unlock()
 	b.tryDeletions() // those that failed: a topic that is made now may need the place
 	b.brokersChanged(orders)
+	b.groupsChanged(orders)
 	for _, o := range orders {
 		b.carryOut(o)
 	}
@@ -50,8 +51,7 @@ func (b *Broker) carryOut(order any) {
 		err = b.topicChanged(o.Topic)
 	case catalog.TopicDeleted:
 		b.topicDeleted(o.Topic)
-	case catalog.ConfigChanged:
-		err = b.configChanged(o)
+	case catalog.ConfigChanged: // brokersChanged and groupsChanged have seen to it
 	default:
 		err = fmt.Errorf("unknown order %T", order)
 	}
@@ -121,21 +121,31 @@ func (b *Broker) renew() error {
 	return b.groupConfigs.renew(b.settings.Load())
 }
 
-// configChanged puts a group's new settings in force. Those of brokers are by now.
-func (b *Broker) configChanged(c catalog.ConfigChanged) error {
-	if c.Type != catalog.ResourceGroup {
-		return nil
+// groupsChanged puts the new settings of groups in force. A change of one group's limit makes the limits of all anew, so those of one step are
+// taken together: thousands come at the start.
+func (b *Broker) groupsChanged(orders []any) {
+	limits := false
+	for _, o := range orders {
+		if c, ok := o.(catalog.ConfigChanged); ok && c.Type == catalog.ResourceGroup {
+			limits = b.groupChanged(c) || limits
+		}
 	}
+	if limits {
+		b.dispatchChanged(nil)
+	}
+}
+
+// groupChanged tells whether the limit of dispatch is another one.
+func (b *Broker) groupChanged(c catalog.ConfigChanged) bool {
 	s := b.settings.Load()
 	if err := config.CheckGroup(s.forGroup(c.Values)); err != nil { // it was set before the broker's bounds became others
 		b.logger.Warn("a group's setting is out of bounds, and counts as the nearest that is not", "group", c.Name, "err", err)
 	}
 	was := b.groupConfigs.policy(c.Name)
-	err := b.groupConfigs.put(s, c.Name, c.Values)
-	if b.groupConfigs.policy(c.Name) != was {
-		b.dispatchChanged(nil)
+	if err := b.groupConfigs.put(s, c.Name, c.Values); err != nil {
+		b.logger.Error("the broker could not follow the catalog", "err", err)
 	}
-	return err
+	return b.groupConfigs.policy(c.Name) != was
 }
 
 // change hands an event to the catalog. done runs once everything that the change brought about has reached the data

@@ -13,7 +13,7 @@ const envPrefix = "SLUICE_"
 
 // notSettings are variables that stand for flags of the command line, which has them without the broker's settings.
 var notSettings = []string{
-	"SLUICE_ADMIN_LISTEN", "SLUICE_ADVERTISE", "SLUICE_BOOTSTRAP_SERVER", "SLUICE_CONFIG", "SLUICE_DATA_DIR",
+	"SLUICE_ADMIN", "SLUICE_ADMIN_LISTEN", "SLUICE_ADVERTISE", "SLUICE_BOOTSTRAP_SERVER", "SLUICE_CONFIG", "SLUICE_DATA_DIR",
 	"SLUICE_INSECURE", "SLUICE_LISTEN", "SLUICE_LOG_FORMAT", "SLUICE_LOG_LEVEL", "SLUICE_OUTPUT", "SLUICE_READY_FILE",
 }
 

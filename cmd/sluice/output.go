@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 )
 
 // outputFlag chooses between a table for people and JSON for programs.
@@ -30,9 +32,18 @@ func (f outputFlag) print(w io.Writer, v any, table func(io.Writer)) error {
 func row(w io.Writer, cells ...any) {
 	texts := make([]string, len(cells))
 	for i, c := range cells {
-		texts[i] = fmt.Sprint(c)
+		texts[i] = printable(fmt.Sprint(c))
 	}
 	fmt.Fprintln(w, strings.Join(texts, "\t"))
+}
+
+// printable is a text as it is, or quoted if it has characters that would break the line or drive the terminal: the names of groups and clients may
+// hold anything.
+func printable(s string) string {
+	if strings.ContainsFunc(s, unicode.IsControl) {
+		return strconv.Quote(s)
+	}
+	return s
 }
 
 // byteCount prints n bytes in the largest binary unit that keeps it at one or more: 1536 is "1.5 KiB".

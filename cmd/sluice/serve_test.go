@@ -7,6 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/alecthomas/kong"
+
+	"sluice/config"
 )
 
 // What cannot be in force stops the broker before it serves, with a message that names it.
@@ -127,5 +131,23 @@ func TestServeMergesSettingsByName(t *testing.T) {
 	}
 	if len(got) != 4 {
 		t.Errorf("%v", got)
+	}
+}
+
+// A shell may hold the variables of every command when it starts a broker.
+func TestServeTakesTheVariablesOfAllCommands(t *testing.T) {
+	var commands []*kong.Node
+	for next := []*kong.Node{kong.Must(&rootCmd{}, kong.Name("sluice")).Model.Node}; len(next) > 0; next = next[1:] {
+		commands = append(commands, next[0])
+		next = append(next, next[0].Children...)
+	}
+	for _, command := range commands {
+		for _, flag := range command.Flags {
+			for _, name := range flag.Envs {
+				if got, err := config.FromEnviron([]string{name + "=x"}); err != nil || len(got) > 0 {
+					t.Errorf("%s of %s: settings %v, %v", name, command.Path(), got, err)
+				}
+			}
+		}
 	}
 }

@@ -36,6 +36,11 @@ func (t *limitTarget) policy() (limitPolicy, error) {
 		p.Scope, p.Name = "namespace", t.Namespace
 	case t.Group != "":
 		p.Scope, p.Name = "group", t.Group
+	case t.Topic == "":
+		return p, usagef("the name is empty; what holds for all topics or groups is set with --broker --level topic or --broker --level subscription")
+	}
+	if under, ok := strings.CutSuffix(t.Namespace, ".subscription"); ok {
+		return p, usagef("--namespace %s would be the subscriptions under %s: use --namespace %s --level subscription, or a longer or shorter prefix", t.Namespace, under, under)
 	}
 	levels := scopeLevels[p.Scope]
 	if p.Level == "" {
@@ -65,7 +70,7 @@ type throttleSetCmd struct {
 
 	Messages  *int64        `short:"m" placeholder:"N" help:"At most N messages in a period."`
 	Bytes     *byteSize     `placeholder:"SIZE" help:"At most this many bytes in a period, such as 500000, 2MB or 2MiB."`
-	Period    time.Duration `placeholder:"TIME" help:"The period, in whole seconds, such as 1s or 1m (default: the broker's, one second)."`
+	Period    time.Duration `placeholder:"TIME" help:"The period, in whole seconds, such as 1s or 1m (default: the broker's, one second). With --broker it is the default of all limits."`
 	Unlimited bool          `help:"No limit, whatever a weaker source says."`
 }
 
@@ -100,6 +105,9 @@ func (c *throttleSetCmd) Run(ctx context.Context, s *streams) error {
 		return err
 	}
 	fmt.Fprintln(s.out, p.sentence())
+	if p.Scope == "broker" && c.Period != 0 {
+		fmt.Fprintln(s.out, "the period is that of all limits that have none of their own")
+	}
 	return nil
 }
 
@@ -130,7 +138,7 @@ type throttleUnsetCmd struct {
 	limitTarget `embed:""`
 }
 
-// Run takes all settings of a limit back. It is no error if there are none.
+// Run takes all settings of a limit back, but for the broker's period, which other limits have too. It is no error if there are none.
 func (c *throttleUnsetCmd) Run(ctx context.Context, s *streams) error {
 	p, r, err := c.open(ctx, s, &c.clientFlags)
 	if err != nil {
@@ -138,11 +146,27 @@ func (c *throttleUnsetCmd) Run(ctx context.Context, s *streams) error {
 	}
 	defer r.client.Close()
 	keys := p.keys()
-	if err := r.unset(ctx, p, []string{keys.messages, keys.bytes, keys.period}); err != nil {
+	taken := []string{keys.messages, keys.bytes}
+	if p.Scope != "broker" {
+		taken = append(taken, keys.period)
+	}
+	if err := r.unset(ctx, p, taken); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.out, "%s: no %s limit of its own\n", p.subject(), p.Level)
-	return nil
+	return c.tellPeriod(ctx, s, r, p)
+}
+
+// tellPeriod says that the broker's period stays, unless it is the default.
+func (c *throttleUnsetCmd) tellPeriod(ctx context.Context, s *streams, r configResources, p limitPolicy) error {
+	if p.Scope != "broker" {
+		return nil
+	}
+	p, err := r.read(ctx, p)
+	if err == nil && p.period() != time.Second {
+		fmt.Fprintf(s.out, "the period of %v stays, for all limits that have none of their own; `sluice throttle set --broker --period 1s` changes it\n", p.period())
+	}
+	return err
 }
 
 // byteSize is a number of bytes on the command line: 500000, 2MB, 2MiB.

@@ -54,7 +54,7 @@ func (p *limitPolicy) keys() limitKeys {
 }
 
 // subject names what has the limit, for messages.
-func (p *limitPolicy) subject() string { return strings.TrimSpace(p.Scope + " " + p.Name) }
+func (p *limitPolicy) subject() string { return strings.TrimSpace(p.Scope + " " + printable(p.Name)) }
 
 // sentence says what the limit does.
 func (p *limitPolicy) sentence() string {

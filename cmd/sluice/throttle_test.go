@@ -80,6 +80,10 @@ func TestThrottleMistakes(t *testing.T) {
 		"set --group g -m 1 --level topic":    "can be subscription",
 		"set --topic t -m 1 --level broker":   "can be topic or subscription",
 		"set --topic nowhere -m 1":            "sluice topic list",
+		"set --topic= -m 1":                   "the name is empty",
+		"set --namespace= -m 1":               "the name is empty",
+		"unset --group=":                      "the name is empty",
+		"set --namespace a.subscription -m 1": "--namespace a --level subscription",
 	} {
 		r := sluice(t, "", append([]string{"throttle"}, strings.Fields(args)...)...)
 		if r.code == exitOK || !strings.Contains(r.err, want) {
@@ -88,6 +92,38 @@ func TestThrottleMistakes(t *testing.T) {
 	}
 	if got := listLimits(t); len(got) != 0 {
 		t.Errorf("set by mistake: %+v", got)
+	}
+}
+
+// The broker has one period: a limit that is set with another one says what else that changes, and one that is taken back does not change the others.
+func TestThrottleBrokerPeriod(t *testing.T) {
+	startThisBroker(t)
+	must(t, "", "throttle", "set", "--broker", "-m", "5")
+	if said := must(t, "", "throttle", "set", "--broker", "--level", "topic", "-m", "7", "--period", "1m"); !strings.Contains(said, "all limits that have none of their own") {
+		t.Errorf("set: said %q", said)
+	}
+	if said := must(t, "", "throttle", "unset", "--broker", "--level", "topic"); !strings.Contains(said, "period of 1m0s stays") {
+		t.Errorf("unset: said %q", said)
+	}
+	want := []limitPolicy{{Scope: "broker", Level: "broker", Messages: 5, Bytes: -1, PeriodSeconds: 60}}
+	if got := listLimits(t); !slices.Equal(got, want) {
+		t.Errorf("listed %+v", got)
+	}
+}
+
+// A name that would break a table's line is quoted, and is itself in JSON.
+func TestThrottleOddNames(t *testing.T) {
+	startThisBroker(t)
+	for _, name := range []string{"a\nb\x1b[2J", "gr=\u00fcp, \"x\" \u00e4.b", "='\\"} {
+		must(t, "", "throttle", "set", "--group", name, "-m", "1")
+		if got := listLimits(t); len(got) != 1 || got[0].Name != name {
+			t.Errorf("%q: listed %+v", name, got)
+		}
+		table := must(t, "", "throttle", "list")
+		if strings.Count(table, "\n") != 2 || strings.Contains(table, "\x1b") {
+			t.Errorf("%q: table\n%q", name, table)
+		}
+		must(t, "", "throttle", "unset", "--group", name)
 	}
 }
 
