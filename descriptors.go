@@ -18,8 +18,8 @@ const (
 	ownFiles = 64
 	// Of the rest, connections may take two thirds: to turn a client away is worse than to open a file again.
 	connectionShares, allShares = 2, 3
-	// maxSegmentFiles is enough where the limit is far higher: to close and to open again costs some 10 us.
-	maxSegmentFiles = 10_000
+	// maxSegmentFiles is enough where the limit is far higher: to close and to open again costs some 10 us. An open file takes about 1 KB of the kernel's memory.
+	maxSegmentFiles = 50_000
 	// minFiles is the least with which all parts of the broker work.
 	minFiles = 128
 )

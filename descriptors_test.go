@@ -11,8 +11,8 @@ func TestDescriptorsAreShared(t *testing.T) {
 		{256, fileShares{128, 64}},
 		{1024, fileShares{640, 320}},
 		{20_000, fileShares{13_290, 6_646}},
-		{1 << 20, fileShares{699_008, 10_000}},
-		{1<<64 - 1, fileShares{715_827_840, 10_000}},
+		{1 << 20, fileShares{699_008, 50_000}},
+		{1<<64 - 1, fileShares{715_827_840, 50_000}},
 	} {
 		got, err := sharesOf(x.limit)
 		if err != nil || got != x.want {

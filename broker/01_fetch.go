@@ -88,6 +88,10 @@ type fetchCall struct {
 	first  int         // the part that the sharing begins with
 	avail  int64       // sum over parts
 
+	// What the look under way holds; fetch_keep.go.
+	small []byte // the data of small ranges
+	held  int    // ranges whose files are held
+
 	// Of dispatch throttling; fetch_limits.go.
 	who     identity
 	now     throttle.Instant // of the look under way; 0: the clock was not looked at
@@ -269,6 +273,7 @@ func (f *fetchCall) plan(last bool) bool {
 // survey looks at the partitions in order, lets them share max_bytes, and tells whether what was found is due.
 func (f *fetchCall) survey() (due bool) {
 	f.now, f.ahead, f.avail = 0, throttle.Cost{}, 0
+	f.dropKept()
 	left, empty := f.maxBytes, true
 	for n := range f.parts {
 		i := f.first + n
@@ -277,6 +282,7 @@ func (f *fetchCall) survey() (due bool) {
 		}
 		p := &f.parts[i]
 		f.look(p, left, empty)
+		f.keep(p)
 		f.avail += p.avail
 		left = max(0, left-p.rng.Len)
 		empty = empty && p.rng.Len == 0
@@ -289,6 +295,7 @@ func (f *fetchCall) survey() (due bool) {
 func (f *fetchCall) promise(moved []int) bool {
 	due, first := false, -1
 	f.now = 0
+	f.dropKept()
 	if f.waiting.cause >= forAllowance {
 		first = f.waiting.part
 	}
@@ -370,7 +377,7 @@ func (f *fetchCall) find(p *fetchPart, left int64, whole bool) (err error) {
 		return nil
 	}
 	bytes := min(left, int64(max(p.maxBytes, 0)))
-	if bytes > 0 || whole {
+	if (bytes > 0 || whole) && f.mayHold() {
 		if throttled && !f.allow(p) {
 			return nil // as if there were no data
 		}

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,6 +58,7 @@ type Broker struct {
 	metrics       *metrics
 	produceCalls  sync.Pool     // 00_produce.go; the broker's own, as a call keeps its timer
 	fetchSessions fetchSessions // fetch_session.go; the zero value is ready
+	holdable      int           // ranges that an answer may hold; fetch_keep.go
 	dispatch      *dispatch
 	ready         atomic.Bool // between the end of Start and Close
 	refused       error       // why the settings that were found at the start cannot be in force
@@ -97,7 +99,7 @@ func Start(o Options) (*Broker, error) {
 
 // newBroker makes a broker that holds nothing yet.
 func newBroker(o Options) (*Broker, error) {
-	b := &Broker{opts: o, logger: o.Logger}
+	b := &Broker{opts: o, logger: o.Logger, holdable: holdable(cmp.Or(o.OpenFiles, log.DefaultOpenFiles))}
 	if b.opts.Clock == nil {
 		b.opts.Clock = time.Now
 	}

@@ -1,21 +1,11 @@
 package broker
 
 import (
-	"errors"
-	"io"
 	"slices"
 	"time"
 
 	"sluice/internal/server"
 	"sluice/kproto"
-	"sluice/log"
-)
-
-const (
-	// copyBelow is the size in bytes from which a range is worth a sendfile of its own.
-	copyBelow = 16 << 10
-	// maxCopied bounds the bytes of small ranges in one answer; what is beyond stays in its file.
-	maxCopied = 256 << 10
 )
 
 // answer implements parkable. The call ends with it.
@@ -99,12 +89,9 @@ func (f *fetchCall) open() {
 
 // headerSize is about how many bytes of the answer are not in files.
 func (f *fetchCall) headerSize() int {
-	size := 64
+	size := 64 + len(f.small)
 	for i := range f.parts {
 		size += 80 + len(f.topics[f.parts[i].topic].name)
-		if n := f.parts[i].rng.Len; n < copyBelow && size < maxCopied {
-			size += int(n)
-		}
 	}
 	return size
 }
@@ -114,7 +101,6 @@ type fetchAnswer struct {
 	*fetchCall
 	w      wireWriter
 	ranges []fetchRange
-	copied int64 // bytes of small ranges in w
 }
 
 // fetchRange says that the data of a partition follows the first at bytes.
@@ -186,35 +172,15 @@ func (a *fetchAnswer) writeGroup(i int) (next int) {
 	return next
 }
 
-// writePart writes a partition's entry; its data are copied if they are few, and else left to be sent from the file.
+// writePart writes a partition's entry; its data are there if they are few, and else left to be sent from the file.
 func (a *fetchAnswer) writePart(p *fetchPart) {
-	start := len(a.w.b)
 	a.writeHead(p)
-	switch {
-	case p.rng.Len == 0:
-	case p.rng.Len < copyBelow && a.copied+p.rng.Len <= maxCopied:
-		if err := a.copyRange(p); err != nil {
-			a.w.b = a.w.b[:start]
-			a.failPart(p)
-			return
-		}
-	default:
+	switch kept := a.kept(p); {
+	case kept != nil:
+		a.w.b = append(a.w.b, kept...)
+	case p.rng.Len > 0:
 		a.ranges = append(a.ranges, fetchRange{len(a.w.b), p})
 	}
-	a.writeTags(p)
-}
-
-// failPart writes KAFKA_STORAGE_ERROR in the place of data that could not be read.
-func (a *fetchAnswer) failPart(p *fetchPart) {
-	p.rng.Release()
-	a.refund(p)
-	p.fail(kproto.KafkaStorageError)
-	if p.cached != nil {
-		a.session.mu.Lock()
-		p.cached.high = -1
-		a.session.mu.Unlock()
-	}
-	a.writeHead(p)
 	a.writeTags(p)
 }
 
@@ -232,19 +198,6 @@ func (a *fetchAnswer) writeHead(p *fetchPart) {
 		w.int32(-1) // preferred_read_replica
 	}
 	w.length(int(p.rng.Len))
-}
-
-// copyRange copies a partition's data into the answer and lets go of the file.
-func (a *fetchAnswer) copyRange(p *fetchPart) error {
-	at, n := len(a.w.b), int(p.rng.Len)
-	a.w.b = slices.Grow(a.w.b, n)[:at+n]
-	if got, err := p.rng.File.ReadAt(a.w.b[at:], p.rng.Pos); got < n {
-		return errors.Join(err, io.ErrUnexpectedEOF)
-	}
-	a.copied += p.rng.Len
-	p.rng.Release()
-	p.rng = log.Range{}
-	return nil
 }
 
 // writeTags ends a partition's entry: 0 diverging_epoch, 1 current_leader.

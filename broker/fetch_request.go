@@ -27,6 +27,7 @@ func newFetchCall(b *Broker, req *server.Request) *fetchCall {
 func (f *fetchCall) free() {
 	f.dropLimits()
 	f.clear()
+	f.freeKept()
 	if f.broker, f.req, f.conn, f.session, f.rack, f.lines = nil, nil, nil, nil, nil, nil; cap(f.parts) <= maxPooledParts {
 		fetchCalls.Put(f)
 	}

@@ -37,7 +37,11 @@ type rig struct {
 const rigEpoch = 3
 
 func newRig(t testing.TB, static map[string]string) *rig {
-	r := openRig(t, static)
+	return newRigWith(t, Options{Static: static})
+}
+
+func newRigWith(t testing.TB, o Options) *rig {
+	r := openRigWith(t, o)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
 	r.addr = l.Addr().String()
@@ -47,12 +51,17 @@ func newRig(t testing.TB, static map[string]string) *rig {
 
 // openRig is newRig without the server.
 func openRig(t testing.TB, static map[string]string) *rig {
+	return openRigWith(t, Options{Static: static})
+}
+
+func openRigWith(t testing.TB, o Options) *rig {
 	r := &rig{t: t}
-	b, err := newBroker(Options{DataDir: "data", Static: static})
+	o.DataDir = "data"
+	b, err := newBroker(o)
 	check(t, err)
 	r.gate.FS = vfs.NewMem()
 	check(t, r.gate.Mkdir("data", 0o700))
-	b.dir, err = log.Open("data", log.Options{FS: &r.gate})
+	b.dir, err = log.Open("data", log.Options{FS: &r.gate, OpenFiles: o.OpenFiles})
 	check(t, err)
 	b.epoch = rigEpoch
 	b.dir.SetEpoch(rigEpoch)

@@ -18,7 +18,8 @@ type descriptors struct {
 	open   atomic.Int64
 	opened atomic.Int64 // since the start
 
-	turn sync.Mutex // held by who sweeps; before any Log.mu
+	turn  sync.Mutex // held by who sweeps; before any Log.mu
+	again time.Time  // when room is looked for again; guarded by turn
 
 	mu    sync.Mutex // guards queue; nothing is locked under it
 	queue []*Log     // those with open files, the one to be looked at next first
@@ -40,6 +41,9 @@ const (
 	roomTries = 10
 	// roomLook is how often an append looks.
 	roomLook = time.Millisecond
+	// sweepPause is for how many times as long as a sweep took that made no room there is no other. A fetch may ask for room for ten thousand partitions while
+	// everything is in use.
+	sweepPause = 8
 )
 
 // OpenFiles tells how many files of segments are open, how many may be, and how often one was opened since the start.
@@ -48,7 +52,11 @@ func (d *Dir) OpenFiles() (open, limit, opened int64) {
 }
 
 // CloseIdle closes the files that were not used since it was last called. What is not synced yet gets a sync, and is closed by the next call.
-func (d *Dir) CloseIdle() { d.files.sweep(1, 0) }
+func (d *Dir) CloseIdle() {
+	d.files.turn.Lock()
+	defer d.files.turn.Unlock()
+	d.files.sweep(1, 0)
+}
 
 // appendLimit is the bound for appends.
 func (f *descriptors) appendLimit() int64 { return max(1, f.limit-max(minShare, f.limit/readShare)) }
@@ -86,10 +94,8 @@ func (f *descriptors) len() int {
 	return len(f.queue)
 }
 
-// sweep looks at all logs with open files, so many times, until no more than enough are open. A log that is at work is left alone.
+// sweep looks at all logs with open files, so many times, until no more than enough are open. A log that is at work is left alone. Called with turn held.
 func (f *descriptors) sweep(rounds int, enough int64) {
-	f.turn.Lock()
-	defer f.turn.Unlock()
 	for n := rounds * f.len(); n > 0 && f.open.Load() > enough; n-- {
 		l := f.pop()
 		if l == nil {
@@ -108,10 +114,19 @@ func (f *descriptors) sweep(rounds int, enough int64) {
 	}
 }
 
-// makeRoom closes what was not used for the longest time. Two rounds: the first may do no more than take marks away.
-func (f *descriptors) makeRoom() {
+// makeRoom closes what was not used for the longest time, if room tells that there is none. Two rounds: the first may do no more than take marks away.
+func (f *descriptors) makeRoom(room func() bool) {
+	f.turn.Lock()
+	defer f.turn.Unlock()
+	began := time.Now()
+	if room() || began.Before(f.again) { // others had their turn meanwhile
+		return
+	}
 	limit := f.appendLimit()
-	f.sweep(2, limit-limit/sweepShare-1)
+	if f.sweep(2, limit-limit/sweepShare-1); !room() {
+		ended := time.Now()
+		f.again = ended.Add(sweepPause * ended.Sub(began))
+	}
 }
 
 // admitRead makes room for the file of a read, if it is not open. It does not wait: what is in the way may be held by the reader itself. Called without mu.
@@ -120,7 +135,7 @@ func (l *Log) admitRead(offset int64) error {
 	if f.roomToRead() || l.opened(func() *segment { return l.segmentOf(offset) }, (*segment).readable) {
 		return nil
 	}
-	if f.makeRoom(); f.roomToRead() {
+	if f.makeRoom(f.roomToRead); f.roomToRead() {
 		return nil
 	}
 	return f.refused()
@@ -134,7 +149,7 @@ func (l *Log) admitAppend(internal bool) error {
 		return nil
 	}
 	for began := time.Now(); ; time.Sleep(roomLook) {
-		if f.makeRoom(); internal || f.roomToAppend() {
+		if f.makeRoom(f.roomToAppend); internal || f.roomToAppend() {
 			return nil
 		}
 		if time.Since(began) > f.wait {

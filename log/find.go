@@ -97,7 +97,7 @@ func (l *Log) lostBelow(limit int64, mayHave func(*segment) bool) error {
 func (l *Log) eachView(limit int64, want func(*segment) bool, fn func(v *view, start, limit int64) error) error {
 	for at, more := int64(0), true; more; {
 		if f := l.dir.files; !f.roomToRead() {
-			f.makeRoom()
+			f.makeRoom(f.roomToRead)
 		}
 		x, err := l.viewsFrom(at, limit, want)
 		if err != nil || len(x.views) == 0 {

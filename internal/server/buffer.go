@@ -34,6 +34,18 @@ func GetBuffer(capacity int) []byte {
 	return make([]byte, 0, size)
 }
 
+// GrowBuffer gives a pooled slice with the bytes of b and room for n more. b may be nil; it must not be used again.
+func GrowBuffer(b []byte, n int) []byte {
+	if cap(b)-len(b) >= n {
+		return b
+	}
+	grown := append(GetBuffer(max(len(b)+n, 2*cap(b))), b...)
+	if b != nil {
+		PutBuffer(b)
+	}
+	return grown
+}
+
 // PutBuffer gives a buffer back. The caller must be its only owner and must not use it again. A slice whose
 // capacity is no pool's, such as one that append moved, is left to the garbage collector.
 func PutBuffer(b []byte) {
