@@ -286,7 +286,7 @@ func (x *pending) wait() error {
 		before := checkedImages.Load()
 		select {
 		case err := <-x.ch:
-			x.p.w.observe()
+			x.p.w.consume(inFull)
 			return err
 		case <-time.After(time.Minute):
 		}
@@ -352,22 +352,21 @@ func (w *world) retain(nowMs int64) {
 	}
 }
 
-// observe lets a consumer of every partition read what is visible. It also runs inside the log's own operations, so it looks only at logs
-// that are not locked, and not inside a write of the slots: who holds a log's lock waits for that one, so a look at the log would wait for itself.
-func (w *world) observe() {
+// observe lets a consumer of every partition read what is visible. It runs inside the log's own operations, whose caller may hold any lock of the log,
+// as may somebody who waits for that caller. So it waits for nothing, and leaves out what it cannot have at once.
+func (w *world) observe() { w.consume((*Log).glimpse) }
+
+// consume reads on in every partition.
+func (w *world) consume(read func(l *Log, from, limit int64) ([]byte, int64, error)) {
 	w.mu.Lock()
-	live, d := w.live(), w.dir
+	live := w.live()
 	w.mu.Unlock()
-	if d == nil || !d.slots.mu.TryLock() {
-		return
-	}
-	d.slots.mu.Unlock()
 	for _, p := range live {
-		p.observe()
+		p.consume(read)
 	}
 }
 
-func (p *part) observe() {
+func (p *part) consume(read func(l *Log, from, limit int64) ([]byte, int64, error)) {
 	p.w.mu.Lock()
 	l, next := p.log, p.next
 	p.w.mu.Unlock()
@@ -382,7 +381,7 @@ func (p *part) observe() {
 	next = max(next, start)
 	var sights []sight
 	for next < high {
-		b, after, err := l.ReadBytes(nil, next, high, 1<<20)
+		b, after, err := read(l, next, high)
 		if err != nil || after == next {
 			break
 		}
@@ -399,6 +398,48 @@ func (p *part) observe() {
 		p.seen = append(p.seen, sights...)
 		p.next = next
 	}
+}
+
+// inFull reads as any consumer does.
+func inFull(l *Log, from, limit int64) ([]byte, int64, error) {
+	return l.ReadBytes(nil, from, limit, observedBytes)
+}
+
+// observedBytes is the most that is read at a time, in bytes.
+const observedBytes = 1 << 20
+
+// errBusy: the lock is held.
+var errBusy = errors.New("somebody is at work on the log")
+
+// glimpse reads like inFull, and gives up where that would wait or make room for a file.
+func (l *Log) glimpse(from, limit int64) ([]byte, int64, error) {
+	v, err := l.tryView(from, limit)
+	if err != nil {
+		return nil, from, err
+	}
+	defer v.seg.release()
+	r, err := v.read(from, observedBytes, true)
+	if err != nil {
+		return nil, from, err
+	}
+	b := make([]byte, r.Len)
+	_, err = r.File.ReadAt(b, r.Pos)
+	return b, r.Next, err
+}
+
+func (l *Log) tryView(from, limit int64) (view, error) {
+	if !l.mu.TryLock() {
+		return view{}, errBusy
+	}
+	defer l.mu.Unlock()
+	if l.state != stateOpen || from < l.start || limit > l.visible.offset {
+		return view{}, errBusy
+	}
+	s := l.segmentOf(from)
+	if s == nil || !s.readable() && !l.dir.files.roomToRead() {
+		return view{}, errRoomTaken
+	}
+	return l.viewOf(s, from, limit)
 }
 
 func eachBatch(b []byte, fn func(kproto.Batch)) {

@@ -171,16 +171,17 @@ func (h *history) settle() {
 func (h *history) armPowerCut() {
 	left := 1 + h.rng.IntN(120)
 	choice := vfs.Seeded(h.rng.Uint64())
-	h.cut = &sync.Once{}
+	disk, cut := h.disk, &sync.Once{} // the hook's own: it may still be called when h has others
+	h.cut = cut
 	var count atomic.Int64
-	h.disk.OnOp(func(vfs.Op) {
+	disk.OnOp(func(vfs.Op) {
 		if count.Add(1) < int64(left) {
 			return
 		}
-		h.cut.Do(func() {
+		cut.Do(func() {
 			h.dead.Store(true) // before the image: what is answered until here is on it
-			h.after = h.disk.Crash(choice)
-			h.disk.PowerOff()
+			h.after = disk.Crash(choice)
+			disk.PowerOff()
 			h.cuts++
 		})
 	})
