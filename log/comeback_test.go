@@ -21,7 +21,7 @@ const comeback = 5 * time.Second
 func TestComesBackByItself(t *testing.T) {
 	stride := 3
 	if testing.Short() {
-		stride = 11
+		stride = 29
 	}
 	runs := 0
 	for _, f := range []vfs.Fault{

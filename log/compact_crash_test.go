@@ -173,7 +173,7 @@ func TestPowerCutsInCompaction(t *testing.T) {
 		s := &crashtest.Sweep[*compactBook]{Name: fmt.Sprint("seed ", seed), Promises: m.book.Load, Check: m.verifyCrash, Seeds: 2}
 		n := m.nest(s, 101)
 		if testing.Short() {
-			s.Stride = 7
+			sample(s, 7)
 		}
 		s.Attach(m.disk)
 		must(t, m.reopen())
@@ -204,7 +204,7 @@ func (m *compactModel) nest(s *crashtest.Sweep[*compactBook], n int) (images *in
 		if count++; count%n != 0 {
 			return check(img, b, killed)
 		}
-		inner := &crashtest.Sweep[*compactBook]{Name: "inside recovery", Promises: func() *compactBook { return b }, Check: check, Seeds: 1}
+		inner := &crashtest.Sweep[*compactBook]{Name: "inside recovery", Promises: func() *compactBook { return b }, Check: check, Seeds: 1, Stride: s.Stride, Every: s.Every}
 		inner.Attach(img)
 		r, err := m.resume(img, b)
 		if err != nil {
@@ -223,7 +223,7 @@ func (m *compactModel) nest(s *crashtest.Sweep[*compactBook], n int) (images *in
 func TestCompactionOnAFailingDisk(t *testing.T) {
 	stride := 1
 	if testing.Short() {
-		stride = 5
+		stride = 15
 	}
 	runs := 0
 	for _, f := range []vfs.Fault{{Ops: vfs.OpAny, Err: syscall.EIO}, {Ops: vfs.OpAny, Err: syscall.ENOSPC, Sticky: true}} {

@@ -278,6 +278,10 @@ func sweepOf(w *world, name string) *crashtest.Sweep[promises] {
 	return s
 }
 
+// sample leaves a sweep every stride-th operation and few images of each. The short tests are what runs under the race detector, which learns nothing
+// from one more image of the same moment.
+func sample[P any](s *crashtest.Sweep[P], stride int) { s.Stride, s.Seeds, s.Every = stride, 0, 8 }
+
 // TestPowerCuts cuts the power before every operation of every scenario.
 func TestPowerCuts(t *testing.T) {
 	total := 0
@@ -286,7 +290,7 @@ func TestPowerCuts(t *testing.T) {
 			w := newWorld(t)
 			s := sweepOf(w, sc.name)
 			if testing.Short() {
-				s.Stride, s.Seeds = 13, 0
+				sample(s, 13)
 			}
 			sc.run(w)
 			s.Cut(w.mem, "the end", 0)
@@ -314,6 +318,8 @@ func nestEach(s *crashtest.Sweep[promises], n int) (images *int) {
 			Promises: func() promises { return ps },
 			Check:    func(img *vfs.Mem, ps promises, again bool) error { return check(img, ps, killed && again) },
 			Seeds:    1,
+			Stride:   s.Stride,
+			Every:    s.Every,
 		}
 		inner.Attach(img)
 		d, err := start(img, ps)
@@ -337,7 +343,7 @@ func TestPowerCutsInRecovery(t *testing.T) {
 		s.Seeds = 2
 		s.Stride, s.Offset = 5, i
 		if testing.Short() {
-			s.Stride, s.Seeds = 47, 0
+			sample(s, 47)
 		}
 		nested := nestEach(s, 97)
 		sc.run(w)

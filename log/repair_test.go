@@ -165,15 +165,15 @@ func read(t testing.TB, fs vfs.FS, name string) string {
 func TestPowerCutsInRepair(t *testing.T) {
 	images := 0
 	for _, c := range damagings {
-		if testing.Short() && images > 300 {
-			break
-		}
 		x := newSealedLog(t)
 		must(t, x.disk.Remove("data/"+cleanFile))
 		c.spoil(t, x)
 		x.disk = x.disk.Crash(vfs.KeepEverything)
 		s := &crashtest.Sweep[struct{}]{Name: c.name, Promises: func() struct{} { return struct{}{} }, Seeds: 2}
 		s.Check = func(img *vfs.Mem, _ struct{}, _ bool) error { return x.afterHalfARepair(img, c.lost) }
+		if testing.Short() {
+			sample(s, 7)
+		}
 		s.Attach(x.disk)
 		if _, err := Repair(x.disk, "data", true); err != nil {
 			t.Fatal(err)
@@ -223,7 +223,7 @@ func TestRepairOnAFailingDisk(t *testing.T) {
 		for j, f := range []vfs.Fault{{Ops: vfs.OpAny}, {Ops: vfs.OpAny, Err: syscall.ENOSPC, Sticky: true}, {Ops: vfs.OpWrite, Path: notSlots, Err: syscall.ENOSPC, Partial: 100}} {
 			stride := int(crashtest.Env("SLUICE_ERRORS_STRIDE", 5))
 			if testing.Short() {
-				stride = 40
+				stride = 80
 			}
 			f.Nth = 1 + (i+j)%stride
 			for fired := true; fired; f.Nth += stride {
@@ -241,11 +241,14 @@ func TestRepairOnAFailingDisk(t *testing.T) {
 // TestRepairIsNotMisled: an error where the index, or the list of sealed segments, was to be read had more cut out than was lost, or the repaired
 // segment taken for another.
 func TestRepairIsNotMisled(t *testing.T) {
-	for _, c := range []damaging{damagings[0], damagings[1], damagings[3]} {
-		f := vfs.Fault{Ops: vfs.OpOpen | vfs.OpRead | vfs.OpStat}
-		for fired := true; fired; {
+	stride := 1
+	if testing.Short() {
+		stride = 9
+	}
+	for i, c := range []damaging{damagings[0], damagings[1], damagings[3]} {
+		f := vfs.Fault{Ops: vfs.OpOpen | vfs.OpRead | vfs.OpStat, Nth: 1 + i%stride}
+		for fired := true; fired; f.Nth += stride {
 			var err error
-			f.Nth++
 			if fired, err = failRepair(t, c, f); err != nil {
 				t.Fatalf("%s, %+v: %v", c.name, f, err)
 			}

@@ -9,7 +9,11 @@ import (
 
 // TestOverfull: whoever answers each signal has no oldest segment that could go by size after any append, and no signal comes where nothing can.
 func TestOverfull(t *testing.T) {
-	for seed := range uint64(20) {
+	seeds := uint64(20)
+	if testing.Short() {
+		seeds = 4
+	}
+	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		c := keeping(-1, rng.Int64N(3000), 0)
 		c.SegmentBytes = 300 + rng.Int64N(700)

@@ -229,7 +229,7 @@ func TestBitRot(t *testing.T) {
 func (r *rotten) spoil(t *testing.T, unseen func(name string, bit int64, err error) bool) (cases int) {
 	stride := int64(crashtest.Env("SLUICE_ROT_STRIDE", 61))
 	if testing.Short() {
-		stride = 797
+		stride = 2381
 	}
 	for name, size := range r.files {
 		try := func(what string, bit int64, spoil func(disk *vfs.Mem)) {
@@ -256,13 +256,17 @@ func TestSwappedFiles(t *testing.T) {
 	for _, clean := range []bool{true, false} {
 		r := newRotten(t, clean)
 		names := slices.Sorted(maps.Keys(r.files))
-		cases := 0
+		cases, stride := 0, 1
+		if testing.Short() {
+			stride = 7
+		}
 		for i, a := range names {
 			for j, b := range names {
+				if i == j || (i+j)%stride != 0 {
+					continue
+				}
 				disk := r.disk.Crash(vfs.KeepNothing)
 				switch {
-				case i == j:
-					continue
 				case i < j:
 					swapFiles(t, disk, a, b)
 				default:

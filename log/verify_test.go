@@ -113,6 +113,9 @@ func TestVerifyAfterPowerCuts(t *testing.T) {
 		w := newWorld(t)
 		s := sweepOf(w, sc.name)
 		s.Stride = 3
+		if testing.Short() {
+			sample(s, 17)
+		}
 		s.Check = func(img *vfs.Mem, _ promises, _ bool) error {
 			r, err := Verify(img, "data")
 			if errors.Is(err, ErrNoLog) || errors.Is(err, os.ErrNotExist) {

@@ -3,6 +3,7 @@ package crashtest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -17,7 +18,8 @@ const maxErrors = 5
 // Sweep enumerates the power cuts of one run. Its methods are safe for concurrent use.
 type Sweep[Promises any] struct {
 	Name string
-	// Observe runs before each operation, in the goroutine that makes it: the place to look, as a consumer does, at what is visible. May be nil.
+	// Observe runs before each operation, in the goroutine that makes it: the place to look, as a consumer does, at what is visible. It must wait for
+	// nothing that the program under test may hold: a lock, a place in a queue. May be nil.
 	Observe func()
 	// Promises takes down what holds from now on, whatever happens.
 	Promises func() Promises
@@ -29,6 +31,8 @@ type Sweep[Promises any] struct {
 	Stride int
 	// Offset shifts the stride.
 	Offset int
+	// Every checks each Every-th image of a moment only, and those in which nothing and everything is kept; 0 and 1 mean all.
+	Every int
 
 	mu     sync.Mutex
 	images int
@@ -63,7 +67,7 @@ func (s *Sweep[P]) cut(m *vfs.Mem, point string, n int) {
 	}
 	s.points[point]++
 	p := s.Promises()
-	for name, img := range m.Images(s.Seeds) {
+	for name, img := range m.SomeImages(s.Seeds, max(1, s.Every), s.images) {
 		s.images++
 		if err := s.Check(img, p, name == "everything"); err != nil && len(s.errs) < maxErrors {
 			s.errs = append(s.errs, fmt.Errorf("%s: power cut before operation %d (%s), image %q: %w", s.Name, n, point, name, err))
@@ -91,7 +95,7 @@ func (s *Sweep[P]) Images() int {
 func (s *Sweep[P]) Points() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.points
+	return maps.Clone(s.points)
 }
 
 // Err is the first violations, or nil.

@@ -99,12 +99,17 @@ func Ordered(c Chooser) Chooser { return &ordered{chooser: c, cut: map[*inode]bo
 // Images yields the images of a crash now that find most bugs: nothing and everything kept,
 // each item alone kept, alone lost or torn, each prefix, and as many random ones as seeds.
 // The name says which. m must not change meanwhile.
-func (m *Mem) Images(seeds int) iter.Seq2[string, *Mem] {
+func (m *Mem) Images(seeds int) iter.Seq2[string, *Mem] { return m.SomeImages(seeds, 1, 0) }
+
+// SomeImages is Images with nothing and everything kept, and each every-th of the others: from says which of them is the first.
+func (m *Mem) SomeImages(seeds, every, from int) iter.Seq2[string, *Mem] {
 	return func(yield func(string, *Mem) bool) {
+		n := -2 // of the others
 		for name, choice := range choices(m.Unsynced(), seeds) {
-			if !yield(name, m.Crash(choice)) {
+			if (n < 0 || n%every == from%every) && !yield(name, m.Crash(choice)) {
 				return
 			}
+			n++
 		}
 	}
 }
