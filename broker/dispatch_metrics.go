@@ -25,7 +25,7 @@ func newDispatchMetrics(b *Broker) *dispatchMetrics {
 		wait: prometheus.NewDesc("sluice_dispatch_wait_seconds_total",
 			"Time that fetches were held, by what they waited for: data, min bytes, or allowance of a level.", []string{"cause"}, nil),
 		byGroup: prometheus.NewDesc("sluice_dispatch_group_wait_seconds_total",
-			"The same by topic and group. Without a topic: for data of several; what stands in for a group is named like client:...", []string{"topic", "group", "cause"}, nil),
+			"The same by topic and group. Without a topic: for data of several, or of topics that were deleted; what stands in for a group is named like client:...", []string{"topic", "group", "cause"}, nil),
 		held:    prometheus.NewDesc("sluice_dispatch_held_fetches_total", "Fetches that were held before they were answered.", nil, nil),
 		holding: prometheus.NewDesc("sluice_dispatch_held_fetches", "Fetches that are held now.", nil, nil),
 		throttled: prometheus.NewDesc("sluice_dispatch_throttled_total",
@@ -103,7 +103,8 @@ func (m *dispatchMetrics) collectBroker(out chan<- prometheus.Metric) {
 	}
 }
 
-// gather gives all accounts in order of their names, and their sums.
+// gather gives all accounts in order of their names, and their sums. A group may have the name of what stands in for another: they are one account here, since
+// no two series may have the same labels.
 func (w *fetchWaits) gather() (list []groupWaits, sum [causes]time.Duration, held int64) {
 	w.each(func(topic string, g groupKey, n int64, by [causes]time.Duration) {
 		list = append(list, groupWaits{topic, g.name, by})
@@ -113,5 +114,19 @@ func (w *fetchWaits) gather() (list []groupWaits, sum [causes]time.Duration, hel
 		}
 	})
 	slices.SortFunc(list, func(a, b groupWaits) int { return cmp.Or(cmp.Compare(a.topic, b.topic), cmp.Compare(a.group, b.group)) })
-	return list, sum, held
+	return merged(list), sum, held
+}
+
+// merged adds up accounts that follow each other and have the same names.
+func merged(list []groupWaits) (out []groupWaits) {
+	for _, w := range list {
+		if n := len(out); n > 0 && out[n-1].topic == w.topic && out[n-1].group == w.group {
+			for c, d := range w.by {
+				out[n-1].by[c] += d
+			}
+			continue
+		}
+		out = append(out, w)
+	}
+	return out
 }

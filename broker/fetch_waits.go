@@ -48,7 +48,7 @@ type fetchWaits struct {
 
 // waitKey is whose wait it is. A fetch of several topics that waits for data waits for all of them; that is booked to no topic.
 type waitKey struct {
-	topic *topic // nil: several
+	topic *topic // nil: several, or one that is deleted
 	group groupKey
 }
 
@@ -68,8 +68,16 @@ func (w *fetchWaits) of(k waitKey) *waited {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	return w.account(k)
+}
+
+// account gives the account of a topic and a group, made if there is none. w.mu is held.
+func (w *fetchWaits) account(k waitKey) (x *waited) {
 	if w.all == nil {
 		w.all = map[waitKey]*waited{}
+	}
+	if k.topic != nil && k.topic.unbooked {
+		k = waitKey{}
 	}
 	if len(w.all) >= maxWaits {
 		if k.group = (groupKey{}); len(w.all) >= 2*maxWaits {
@@ -83,19 +91,29 @@ func (w *fetchWaits) of(k waitKey) *waited {
 	return x
 }
 
-// forget drops the accounts of a deleted topic.
+// forget books what a deleted topic's fetches have waited, and those will that are held just now, to none: the sums over all never go down.
 func (w *fetchWaits) forget(t *topic) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for k := range w.all {
+	t.unbooked = true
+	rest := w.account(waitKey{})
+	for k, x := range w.all {
 		if k.topic == t {
 			delete(w.all, k)
+			rest.add(x)
 		}
 	}
 }
 
-// each gives all accounts, in no order. topic is "" for waits for data of several topics, group's zero value stands for those beyond
-// maxWaits.
+func (x *waited) add(y *waited) {
+	for c := range x.nanos {
+		x.nanos[c].Add(y.nanos[c].Load())
+	}
+	x.held.Add(y.held.Load())
+}
+
+// each gives all accounts, in no order. topic is "" for waits for data of several topics and for those of deleted ones, group's zero value
+// stands for these and for those beyond maxWaits.
 func (w *fetchWaits) each(fn func(topic string, group groupKey, held int64, by [causes]time.Duration)) {
 	w.mu.RLock()
 	defer w.mu.RUnlock()

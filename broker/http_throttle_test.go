@@ -95,3 +95,37 @@ func TestDispatchMetrics(t *testing.T) {
 func metricLines(body, part string) string {
 	return strings.Join(slices.DeleteFunc(strings.Split(body, "\n"), func(l string) bool { return !strings.Contains(l, part) || l[0] == '#' }), "\n")
 }
+
+// A topic may be deleted while fetches of it are held, and made again. What they waited counts in the sums, which never go down, and for no topic.
+func TestWaitsOfADeletedTopic(t *testing.T) {
+	var w fetchWaits
+	x, y := &topic{name: "x"}, &topic{name: "x"}
+	book := func(x *topic, d time.Duration) {
+		a := w.of(waitKey{x, groupKey{true, "g"}})
+		a.nanos[noData].Add(int64(d))
+		a.held.Add(1)
+	}
+	book(x, time.Second)
+	w.forget(x)
+	book(x, 2*time.Second)
+	book(y, 4*time.Second)
+	list, sum, held := w.gather()
+	want := []groupWaits{{"", "", [causes]time.Duration{3 * time.Second}}, {"x", "g", [causes]time.Duration{4 * time.Second}}}
+	if !slices.Equal(list, want) || sum[noData] != 7*time.Second || held != 3 {
+		t.Errorf("%+v, sum %v of %d; want %+v", list, sum[noData], held, want)
+	}
+}
+
+// A group may be called like what stands in for another one: one series has both.
+func TestMetricsOfAGroupNamedLikeAStandIn(t *testing.T) {
+	inBubble(t, throttle.Settings{}, func(b *bubble) {
+		x := b.topic("x", 1, nil)
+		for _, isGroup := range []bool{false, true} {
+			b.b.dispatch.waits.of(waitKey{x, groupKey{isGroup, "shared"}}).nanos[noData].Add(int64(time.Second))
+		}
+		code, body := b.asks("/metrics")
+		if want := `sluice_dispatch_group_wait_seconds_total{cause="no data",group="shared",topic="x"} 2` + "\n"; code != 200 || !strings.Contains(body, want) {
+			t.Errorf("%d, without %s:\n%s", code, want, metricLines(body, "group_wait"))
+		}
+	})
+}

@@ -141,6 +141,8 @@ type topic struct {
 	mu   sync.RWMutex // guards the fields below
 	logs []*log.Log   // one a partition; nil until it is first used, so that many partitions cost little
 	gone bool         // deleted: no log is made any more
+
+	unbooked bool // deleted: no wait is booked to it any more; guarded by fetchWaits.mu
 }
 
 // topicState is the part of a topic that changes, always as a whole.
