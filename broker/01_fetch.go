@@ -273,7 +273,6 @@ func (f *fetchCall) plan(last bool) bool {
 // survey looks at the partitions in order, lets them share max_bytes, and tells whether what was found is due.
 func (f *fetchCall) survey() (due bool) {
 	f.now, f.ahead, f.avail = 0, throttle.Cost{}, 0
-	f.dropKept()
 	left, empty := f.maxBytes, true
 	for n := range f.parts {
 		i := f.first + n
@@ -295,7 +294,6 @@ func (f *fetchCall) survey() (due bool) {
 func (f *fetchCall) promise(moved []int) bool {
 	due, first := false, -1
 	f.now = 0
-	f.dropKept()
 	if f.waiting.cause >= forAllowance {
 		first = f.waiting.part
 	}
@@ -334,6 +332,7 @@ func (f *fetchCall) release() {
 			p.limit.drop()
 		}
 	}
+	f.freeKept()
 }
 
 // look finds what a partition can give within left bytes. whole is set while the answer has no data: then one batch is

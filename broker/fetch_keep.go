@@ -67,10 +67,7 @@ func (f *fetchCall) kept(p *fetchPart) []byte {
 	return f.small[p.rng.Pos:][:p.rng.Len]
 }
 
-// dropKept is called before a look. What an earlier one holds was released.
-func (f *fetchCall) dropKept() { f.small, f.held = f.small[:0], 0 }
-
-// freeKept gives the memory back.
+// freeKept gives the memory back. A fetch that waits keeps nothing.
 func (f *fetchCall) freeKept() {
 	if f.small != nil {
 		server.PutBuffer(f.small)
