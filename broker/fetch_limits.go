@@ -131,7 +131,7 @@ func (f *fetchCall) trim(p *fetchPart, limit int64) error {
 	if d == nil {
 		return nil
 	}
-	if records, known := p.rng.Records(); !known || !d.plan.AddAll(records, p.rng.Len) {
+	if n, known := messages(&d.plan, &p.rng); !known || !d.plan.AddAll(n, p.rng.Len) {
 		if err := p.log.Trim(&p.rng, d); err != nil {
 			return err
 		}
@@ -140,6 +140,14 @@ func (f *fetchCall) trim(p *fetchPart, limit int64) error {
 	p.limit.lapses = d.plan.Cut() && p.rng.Len > 0
 	f.ahead = f.ahead.Plus(d.plan.Cost())
 	return nil
+}
+
+// messages is how many messages a range is for a plan, if that is known without reading all of its headers.
+func messages(plan *throttle.Plan, r *log.Range) (n int64, known bool) {
+	if plan.ByBatch() {
+		return r.Batches()
+	}
+	return r.Records()
 }
 
 // draft is what is planned or taken for the partition, or nil.

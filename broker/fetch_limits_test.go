@@ -160,20 +160,20 @@ func TestManyPartitionsShareOneLimit(t *testing.T) {
 
 // What a limit has enough for leaves at once, whatever the mode takes a batch for; records that nobody sees are not charged.
 func TestWhatFitsLeavesAtOnce(t *testing.T) {
-	for _, mode := range []throttle.Mode{throttle.Approximate, throttle.Precise} {
+	for mode, want := range map[throttle.Mode]int64{throttle.Approximate: 899, throttle.Precise: 899, throttle.Batches: 300} {
 		inBubble(t, throttle.Settings{Topic: msgs(10_000), MaxReadBatches: 7, Mode: mode}, func(b *bubble) {
 			x := b.topic("x", 1, nil)
-			b.backlog(x, 200, 3, 10)
+			b.backlog(x, 200, 3, 300)
 			_, err := x.partition(0).Append(kproto.EndMarker{Commit: true}.Batch(7, 0, 0), log.AppendOptions{Internal: true})
 			check(t, err)
-			b.backlog(x, 100, 3, 10)
+			b.backlog(x, 100, 3, 300)
 			r := b.read("r", time.Second, nil, at(x, 0, 1))
 			b.readers.Wait()
 			if len(r.got) == 0 || r.got[0].records < 899 {
 				t.Errorf("%v: %+v", mode, r.got)
 			}
-			if n := b.b.dispatch.charged[throttle.Messages].Load(); n != 899 {
-				t.Errorf("%v: %d messages were charged, 899 of 900 were asked for", mode, n)
+			if n := b.b.dispatch.charged[throttle.Messages].Load(); n != want {
+				t.Errorf("%v: %d messages were charged, want %d: 899 records in 300 batches were asked for", mode, n, want)
 			}
 		})
 	}

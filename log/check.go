@@ -107,11 +107,12 @@ func (s *segment) check(from, to int64) (good, next int64, err error) {
 		case next >= 0 && !s.follows(h, next):
 			return good, next, &badBatch{good, fmt.Sprintf("offset %d where %d was expected", h.BaseOffset(), next)}
 		}
-		after, lack := h.NextOffset(), lackOf(h) // the block may hold other bytes below
+		after, lack, counted := h.NextOffset(), lackOf(h), counts(h) // the block may hold other bytes below
 		if err := c.checkBatch(good, size); err != nil {
 			return good, next, err
 		}
 		s.lacks.add(good, lack)
+		s.tally.add(good, size, counted)
 		good, next = good+size, after
 	}
 	return good, next, nil

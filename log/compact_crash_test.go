@@ -38,7 +38,7 @@ func (m *compactModel) note(tried ...modelRecord) {
 // resume gives a model of what a crash has left.
 func (m *compactModel) resume(img *vfs.Mem, b *compactBook) (*compactModel, error) {
 	r := &compactModel{
-		t: m.t, rng: rand.New(rand.NewPCG(1, 1)), disk: img, cfg: m.cfg, now: b.now, epoch: b.epoch + 1, start: b.start,
+		t: m.t, rng: rand.New(rand.NewPCG(1, 1)), disk: img, cfg: m.cfg, now: b.now, epoch: b.epoch + 1, start: b.start, size: m.size,
 		cleaned: maps.Clone(b.cleaned), seq: map[int64]int32{}, last: maps.Clone(b.last), lastAt: maps.Clone(b.lastAt),
 	}
 	return r, r.reopen()

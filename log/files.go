@@ -278,6 +278,7 @@ func (s *segment) files() (n int64) {
 // shut closes the files; the next use opens them again. Called with Log.mu held, when nobody else holds the segment.
 func (s *segment) shut() {
 	s.closeFiles()
+	s.tally.forget()
 	s.file, s.replaced = nil, nil
 	if s.offsets.file != nil || s.times.file != nil {
 		s.offsets, s.times = offsets{}, times{}

@@ -67,13 +67,16 @@ type countedLog struct {
 	cfg  *Config
 	dir  *Dir
 	log  *Log
+
+	scale int   // of what is appended and read
+	born  int64 // segments from here on are of this process, and their files were never closed
 }
 
 func (c *countedLog) open() {
 	c.proc = crashtest.NewProcess(vfs.Inject(c.mem, &c.in))
 	c.dir = openDir(c.t, c.proc)
 	c.log = c.dir.Log("t", testTopic, 0, c.cfg)
-	mustOffsets(c.t, c.log)
+	c.born = mustOffsets(c.t, c.log).End
 }
 
 func (c *countedLog) restart() {
@@ -90,7 +93,7 @@ func (c *countedLog) restart() {
 func (c *countedLog) append() error {
 	b := kproto.NewBuilder(kproto.Codec(c.rng.IntN(int(kproto.Zstd)))) // zstd keeps channels from one bubble to the next
 	for range 1 + c.rng.IntN(4) {
-		b.Add(kproto.Record{Value: make([]byte, c.rng.IntN(50))})
+		b.Add(kproto.Record{Value: make([]byte, c.rng.IntN(50)*c.scale)})
 	}
 	batch := b.Batch()
 	if c.rng.IntN(8) == 0 {
@@ -138,30 +141,66 @@ func (c *countedLog) step() {
 		must(c.t, err)
 	case n < 35:
 		must(c.t, c.dir.NewScrubber(fast).Pass(context.Background()))
+	case n < 36:
+		for range 2 {
+			c.dir.CloseIdle()
+		}
+		c.born = mustOffsets(c.t, c.log).End
 	default:
 		time.Sleep(20 * time.Millisecond)
 	}
 }
 
-// look reads ranges of any size from anywhere.
-func (c *countedLog) look() (known int) {
+// look reads ranges of any size from anywhere. It tells of how many the number of records is known, and that of batches.
+func (c *countedLog) look() (known, batches int) {
 	for range 12 {
 		o := mustOffsets(c.t, c.log)
 		if o.Start == o.High {
-			return known
+			break
 		}
 		from := o.Start + c.rng.Int64N(o.High-o.Start)
-		is, err := countsAgree(c.log, from, from+1+c.rng.Int64N(o.High-from), c.rng.IntN(3000))
+		limit, most := from+1+c.rng.Int64N(o.High-from), c.rng.IntN(3000*c.scale)
+		is, err := countsAgree(c.log, from, limit, most)
 		must(c.t, err)
 		if is {
 			known++
+		}
+		if c.lookAgain(from, limit, most) {
+			batches++
+		}
+	}
+	return known, batches
+}
+
+// lookAgain tells whether the number of a range's batches is known. It must be if they were appended since the segment's file was last opened, or if their headers were read
+// for any reason.
+func (c *countedLog) lookAgain(from, limit int64, most int) bool {
+	r, err := c.log.Read(from, limit, most, true)
+	must(c.t, err)
+	defer r.Release()
+	if r.Len == 0 || !r.severalBlocks() {
+		return false
+	}
+	known, err := batchesAgree(&r)
+	must(c.t, err)
+	if !known && r.seg.base >= c.born {
+		c.t.Fatalf("batches from %d to %d are not known, all from %d on were appended since", from, r.Next, c.born)
+	}
+	if !known && c.rng.IntN(3) == 0 {
+		var recent [tailLength]Header
+		remembered := len(c.log.recent(&recent, &r)) > 0
+		must(c.t, c.log.Trim(&r, admitAll{}))
+		after, err := batchesAgree(&r)
+		must(c.t, err)
+		if !after && !remembered {
+			c.t.Fatalf("batches from %d to %d are not known, though their headers were read", from, r.Next)
 		}
 	}
 	return known
 }
 
 // TestRecordsOfRanges: whatever was appended, taken back after failures of the disk, recovered, checked at its first read and scrubbed, the records of a range
-// are known without a look at its headers, and are as many as these say.
+// are known without a look at its headers, and are as many as these say. So are its batches if it is long and they were met before.
 func TestRecordsOfRanges(t *testing.T) {
 	lives := uint64(40)
 	if testing.Short() {
@@ -169,18 +208,22 @@ func TestRecordsOfRanges(t *testing.T) {
 	}
 	for seed := range lives {
 		synctest.Test(t, func(t *testing.T) {
-			c := &countedLog{t: t, rng: rand.New(rand.NewPCG(seed, 3)), mem: vfs.NewMem()}
+			c := &countedLog{t: t, rng: rand.New(rand.NewPCG(seed, 3)), mem: vfs.NewMem(), scale: 1}
+			if seed%2 == 1 {
+				c.scale = 200
+			}
 			c.cfg = withMode(Durability(seed % 3))
-			c.cfg.SegmentBytes = 600 + c.rng.Int64N(3000)
+			c.cfg.SegmentBytes = (600 + c.rng.Int64N(3000)) * int64(c.scale)
 			must(t, c.mem.Mkdir("data", 0o700))
 			c.open()
-			known := 0
+			known, batches := 0, 0
 			for range 150 {
 				c.step()
-				known += c.look()
+				n, b := c.look()
+				known, batches = known+n, batches+b
 			}
-			if known < 500 {
-				t.Errorf("seed %d: %d of 1800 ranges known", seed, known)
+			if known < 500 || c.scale > 1 && batches < 100 {
+				t.Errorf("seed %d: the records of %d and the batches of %d of 1800 ranges known", seed, known, batches)
 			}
 			must(t, c.dir.Close(context.Background()))
 		})

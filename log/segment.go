@@ -32,6 +32,7 @@ type segment struct {
 	holes  []damage // where it is damaged, ascending; replaced, never changed in place. Guarded by Log.mu, in a sealed segment too.
 	checks checks
 	lacks  lacks
+	tally  tally
 	lost   bool         // its file is missing: it has a hole and nothing else
 	other  bool         // it is not the file that a clean stop left
 	listed *sealedEntry // what the list of sealed segments says of it; nil: it is not from there
@@ -81,6 +82,7 @@ func (s *segment) note(h kproto.Batch, pos, size, interval int64) {
 	last := h.LastOffset()
 	s.sumUp(h, pos)
 	s.lacks.add(pos, lackOf(h))
+	s.tally.add(pos, size, counts(h))
 	if h.MaxTimestamp() > s.maxTime && h.Count() > 0 { // a batch that compaction emptied has the time of no record
 		s.maxTime, s.maxTimeOffset = h.MaxTimestamp(), last
 	}
@@ -165,6 +167,7 @@ func (s *segment) forget() {
 	s.offsets, s.times = offsets{}, times{}
 	s.maxTime, s.maxTimeOffset, s.firstTime = -1, -1, -1
 	s.head, s.sum, s.summed, s.listed = 0, 0, false, nil
+	s.tally.forget()
 }
 
 // seal drops the indexes from memory once their files are durable.

@@ -88,7 +88,10 @@ func (t *trim) walk(r *Range) error {
 	w := newWalker(r.File, t.pos, t.end)
 	defer w.close()
 	for {
-		h, _, _, err := w.next()
+		h, pos, size, err := w.next()
+		if err == nil {
+			r.seg.tally.add(pos, size, counts(h))
+		}
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil

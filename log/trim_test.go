@@ -23,6 +23,10 @@ func (u *upTo) Admit(h Header) bool {
 	return u.left >= 0
 }
 
+type admitAll struct{}
+
+func (admitAll) Admit(Header) bool { return true }
+
 // Whatever a range holds and however many of its batches are remembered, who trims it is asked about each batch in
 // order, and the range ends where it says.
 func TestTrim(t *testing.T) {

@@ -72,15 +72,18 @@ func (p *Plan) Add(records, size int64) bool {
 	return true
 }
 
-// AddAll adds all of a list of batches if Add would, whatever each of them holds: it tells whether it has. records is the sum of what Visible gives for
-// them, size that of their bytes. It guesses nothing, so the bound on approximate plans does not hold for it; where batches are counted as messages it cannot
-// tell.
-func (p *Plan) AddAll(records, size int64) bool {
-	counted := p.counted.Plus(Cost{records, size})
-	if p.mode == Batches || counted[messages] >= p.left[messages] || counted[bytes] >= p.left[bytes] {
+// ByBatch tells whether batches are counted as messages.
+func (p *Plan) ByBatch() bool { return p.mode == Batches }
+
+// AddAll adds all of a list of batches if Add would, whatever each of them holds: it tells whether it has. n is the sum of what Visible gives for
+// them or, where batches are counted as messages, of how many of them it gives anything for; size is that of their bytes. It guesses nothing, so the bound on
+// approximate plans does not hold for it.
+func (p *Plan) AddAll(n, size int64) bool {
+	counted := p.counted.Plus(Cost{n, size})
+	if counted[messages] >= p.left[messages] || counted[bytes] >= p.left[bytes] {
 		return false
 	}
-	p.counted, p.cost = counted, p.cost.Plus(Cost{records, size})
+	p.counted, p.cost = counted, p.cost.Plus(Cost{n, size})
 	// Where the last batch begins is not known. All of it is there now, so it is taken only if all of it still is.
 	p.before = Cost{max(0, counted[messages]-1), max(0, counted[bytes]-1)}
 	return true

@@ -74,4 +74,24 @@ var throttling = []mutant{
 		file: "log/scrub.go", pkg: inLog, tests: "TestRecordsOfRanges",
 		old: "t.live.lacks.add(at, lackOf(b))", new: "_, _ = at, b",
 	},
+	{
+		name: "a range's batches are counted with those that have no record",
+		file: "log/tally.go", pkg: inLog, tests: "TestRecordsOfRanges",
+		old: "return h.Count() > 0 && !h.Control()", new: "return h.Count() > 0",
+	},
+	{
+		name: "a batch is counted as often as it is met", short: true,
+		file: "log/tally.go", pkg: inLog, tests: "TestTally|TestRecordsOfRanges",
+		old: "if b.first != 0 && int64(b.until) == pos-k*tallyBlock {", new: "if b.first != 0 {",
+	},
+	{
+		name: "the batches that the first read found are not counted",
+		file: "log/check.go", pkg: inLog, tests: "TestWhereBatchesAreKnown",
+		old: "\t\ts.tally.add(good, size, counted)\n", new: "\t\t_ = counted\n",
+	},
+	{
+		name: "what is counted of batches outlives the open files",
+		file: "log/files.go", pkg: inLog, tests: "TestWhereBatchesAreKnown",
+		old: "\ts.tally.forget()\n", new: "",
+	},
 }
