@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"sluice/internal/machine"
+	"sluice/internal/machine/machinetest"
 	"sluice/kproto"
 )
 
@@ -104,8 +105,8 @@ func (l *life) step(ev any) any {
 
 func (l *life) checkReplays() {
 	for what, log := range map[string][]machine.Record{
-		"whole": l.log, "compacted": compacted(l.log, true), "compacted without tombstones": compacted(l.log, false),
-		"compacted in part": partly(l.log, true), "compacted in part without tombstones": partly(l.log, false),
+		"whole": l.log, "compacted": machinetest.Compacted(l.log, true), "compacted without tombstones": machinetest.Compacted(l.log, false),
+		"compacted in part": machinetest.Partly(l.log, true), "compacted in part without tombstones": machinetest.Partly(l.log, false),
 	} {
 		m := newTestMachine()
 		for _, r := range log {
@@ -122,26 +123,6 @@ func (l *life) checkReplays() {
 			l.t.Fatalf("after a replay, %s, the data path is told\n%+v\nand knew\n%+v", what, told, l.path)
 		}
 	}
-}
-
-// compacted keeps the newest record of each key, in its place.
-func compacted(log []machine.Record, tombstones bool) (out []machine.Record) {
-	newest := map[string]int{}
-	for i, r := range log {
-		newest[string(r.Key)] = i
-	}
-	for i, r := range log {
-		if newest[string(r.Key)] == i && (tombstones || r.Value != nil) {
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
-// partly compacts the front of a log, as the cleaner leaves it.
-func partly(log []machine.Record, tombstones bool) []machine.Record {
-	n := 2 * len(log) / 3
-	return slices.Concat(compacted(log[:n], tombstones), log[n:])
 }
 
 func (l *life) checkRules() {

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"sluice/internal/machine"
+	"sluice/internal/machine/machinetest"
 	"sluice/kproto"
 )
 
@@ -186,7 +187,7 @@ func (l *modernLife) check() {
 // checkRecorded compares the machine with what a restart would find.
 func (l *modernLife) checkRecorded() {
 	for what, log := range map[string][]machine.Record{
-		"whole": l.log, "compacted": compacted(l.log, false), "compacted in part": partly(l.log, true), "compacted in part without tombstones": partly(l.log, false),
+		"whole": l.log, "compacted": machinetest.Compacted(l.log, false), "compacted in part": machinetest.Partly(l.log, true), "compacted in part without tombstones": machinetest.Partly(l.log, false),
 	} {
 		m := l.asRecorded(log)
 		if live, replayed := hardState(l.m), hardState(m); !reflect.DeepEqual(live, replayed) {

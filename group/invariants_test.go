@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"sluice/internal/machine"
+	"sluice/internal/machine/machinetest"
 )
 
 // checkMachine checks what must hold of a machine between any two steps.
@@ -182,33 +183,13 @@ func settled(g *group) string {
 	return out
 }
 
-// compacted keeps the newest record of each key, in its place.
-func compacted(log []machine.Record, tombstones bool) (out []machine.Record) {
-	newest := map[string]int{}
-	for i, r := range log {
-		newest[string(r.Key)] = i
-	}
-	for i, r := range log {
-		if newest[string(r.Key)] == i && (tombstones || r.Value != nil) {
-			out = append(out, r)
-		}
-	}
-	return out
-}
-
-// partly compacts the front of a log, as the cleaner leaves it.
-func partly(log []machine.Record, tombstones bool) []machine.Record {
-	n := 2 * len(log) / 3
-	return slices.Concat(compacted(log[:n], tombstones), log[n:])
-}
-
 // checkReplay compares the machine with what a restart would find: the same hard state, and each group as it was when it was
 // last settled.
 func (r *rig) checkReplay(lastSettled map[string]string) {
 	r.t.Helper()
 	for what, log := range map[string][]machine.Record{
-		"whole": r.log, "compacted": compacted(r.log, true), "compacted without tombstones": compacted(r.log, false),
-		"compacted in part": partly(r.log, true), "compacted in part without tombstones": partly(r.log, false),
+		"whole": r.log, "compacted": machinetest.Compacted(r.log, true), "compacted without tombstones": machinetest.Compacted(r.log, false),
+		"compacted in part": machinetest.Partly(r.log, true), "compacted in part without tombstones": machinetest.Partly(r.log, false),
 	} {
 		m := r.asRecorded(log)
 		if live, replayed := hardState(r.m), hardState(m); !reflect.DeepEqual(live, replayed) {

@@ -252,18 +252,25 @@ func TestAllFilesInUse(t *testing.T) {
 	})
 }
 
-// TestManyReadersAtOnce: readers of one partition that all found room before any of them has opened a file do not open more than may be open.
-func TestManyReadersAtOnce(t *testing.T) {
-	const readers, bound = 30, 12
+// watchedLog has so many segments of one batch each, and no more than so many files open.
+func watchedLog(t *testing.T, bound int64, segments int) (*fileWatch, *Dir, *Log) {
+	t.Helper()
 	w := &fileWatch{FS: vfs.NewMem(), t: t}
-	d, err := Open("data", Options{FS: w, OpenFiles: bound})
+	d, err := Open("data", Options{FS: w, OpenFiles: int(bound)})
 	must(t, err)
 	c := small()
 	c.SegmentBytes = 600
 	l := d.Log("t", testTopic, 0, c)
-	for range readers + 1 {
+	for range segments {
 		mustWait(t, mustAppend(t, l, batchSpec{records: 1, size: 500}))
 	}
+	return w, d, l
+}
+
+// TestManyReadersAtOnce: readers of one partition that all found room before any of them has opened a file do not open more than may be open.
+func TestManyReadersAtOnce(t *testing.T) {
+	const readers, bound = 30, 12
+	w, d, l := watchedLog(t, bound, readers+1)
 	for open := int64(bound); open > 0; open, _, _ = d.OpenFiles() {
 		d.CloseIdle()
 		time.Sleep(time.Millisecond) // for who seals the segments
@@ -298,15 +305,7 @@ func TestManyReadersAtOnce(t *testing.T) {
 // TestIndexesNeedRoom: a segment whose data file is still open from its appends has its indexes opened by a read, for which there must be room as well.
 func TestIndexesNeedRoom(t *testing.T) {
 	const bound, segments = 10, 6
-	w := &fileWatch{FS: vfs.NewMem(), t: t}
-	d, err := Open("data", Options{FS: w, OpenFiles: bound})
-	must(t, err)
-	c := small()
-	c.SegmentBytes = 600
-	l := d.Log("t", testTopic, 0, c)
-	for range segments {
-		mustWait(t, mustAppend(t, l, batchSpec{records: 1, size: 500}))
-	}
+	w, d, l := watchedLog(t, bound, segments)
 	sealed := func() bool {
 		l.mu.Lock()
 		defer l.mu.Unlock()
