@@ -10,28 +10,22 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"sluice/compat/chaos/namespace"
 )
 
-const (
-	// diskBytes is the size of the file systems; ext4 keeps some of it for itself.
-	diskBytes = 64 << 20
-	insideEnv = "FULLDISK_INSIDE" // set in the process that has the namespace
-)
+// diskBytes is the size of the file systems; ext4 keeps some of it for itself.
+const diskBytes = 64 << 20
 
 func main() {
 	bin := flag.String("bin", "bin/sluice", "the broker's binary")
 	cycles := flag.Int("cycles", 100, "times that each file system is filled and drained")
 	flag.Parse()
-	if os.Getenv(insideEnv) == "" {
-		os.Exit(inNamespace())
-	}
-	if err := unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""); err != nil {
-		fmt.Println("cannot make mounts private:", err)
+	if err := namespace.Enter(); err != nil {
+		fmt.Println(err)
 		skipAll()
 	}
 	path, err := filepath.Abs(*bin)
@@ -40,23 +34,6 @@ func main() {
 		os.Exit(1)
 	}
 	os.Exit(all(path, *cycles))
-}
-
-// inNamespace runs this program again in a mount namespace, so that no mount is left behind.
-func inNamespace() int {
-	c := exec.Command("/proc/self/exe", os.Args[1:]...)
-	c.Env = append(os.Environ(), insideEnv+"=1")
-	c.Stdout, c.Stderr = os.Stdout, os.Stderr
-	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
-	runtime.LockOSThread() // Pdeathsig looks at the thread
-	if err := c.Start(); err != nil {
-		fmt.Println("cannot make a mount namespace:", err)
-		skipAll()
-	}
-	if err := c.Wait(); err != nil {
-		return 1
-	}
-	return 0
 }
 
 func skipAll() {

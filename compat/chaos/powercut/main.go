@@ -12,15 +12,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-const insideEnv = "POWERCUT_INSIDE" // set in the process that has the namespace
+	"sluice/compat/chaos/namespace"
+)
 
 // kinds are the file systems: how one is made, and how it is mounted.
 var kinds = map[string]struct{ make, mount []string }{
@@ -35,36 +33,17 @@ func main() {
 	cuts := flag.Int("cuts", 10, "cuts on each file system")
 	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the cuts; the load differs all the same")
 	flag.Parse()
-	if os.Getenv(insideEnv) == "" {
-		os.Exit(inNamespace(strings.Split(*names, ",")))
-	}
-	if err := unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""); err != nil {
-		fmt.Println("cannot make mounts private:", err)
-		skipAll(len(strings.Split(*names, ",")))
+	fileSystems := strings.Split(*names, ",")
+	if err := namespace.Enter(); err != nil {
+		fmt.Println(err)
+		skipAll(len(fileSystems))
 	}
 	path, err := filepath.Abs(*bin)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "powercut:", err)
 		os.Exit(1)
 	}
-	os.Exit(all(path, strings.Split(*names, ","), *cuts, *seed))
-}
-
-// inNamespace runs this program again in a mount namespace, so that no mount is left behind.
-func inNamespace(names []string) int {
-	c := exec.Command("/proc/self/exe", os.Args[1:]...)
-	c.Env = append(os.Environ(), insideEnv+"=1")
-	c.Stdout, c.Stderr = os.Stdout, os.Stderr
-	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
-	runtime.LockOSThread() // Pdeathsig looks at the thread
-	if err := c.Start(); err != nil {
-		fmt.Println("cannot make a mount namespace:", err)
-		skipAll(len(names))
-	}
-	if err := c.Wait(); err != nil {
-		return 1
-	}
-	return 0
+	os.Exit(all(path, fileSystems, *cuts, *seed))
 }
 
 func skipAll(n int) {
