@@ -48,7 +48,7 @@ func everything(w *world) {
 func TestDiskErrors(t *testing.T) {
 	stride, rare := 7, 35 // rare: of errors that nothing tells from EIO
 	if testing.Short() {
-		stride, rare = 50, 200
+		stride, rare = 150, 500
 	}
 	if env("SLUICE_CRASH_IMAGES", 0) > 0 {
 		stride, rare = 1, 1

@@ -349,7 +349,7 @@ func TestPowerCuts(t *testing.T) {
 	want := env("SLUICE_CRASH_IMAGES", 0)
 	rate, seeds, moments := 0.03, 2, 1.0
 	if testing.Short() {
-		rate, seeds, moments = 0, 0, 0.4
+		rate, seeds, moments = 0, 0, 0.12
 	}
 	if want > 0 {
 		rate, seeds = 0.1, 4

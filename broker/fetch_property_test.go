@@ -120,7 +120,7 @@ func (w *throttledWorld) accounts() map[string][]int64 {
 func TestRatesHoldWhateverHappens(t *testing.T) {
 	worlds := uint64(30)
 	if testing.Short() {
-		worlds = 6
+		worlds = 3
 	}
 	for seed := range worlds {
 		inBubble(t, throttle.Settings{}, func(b *bubble) {
