@@ -277,13 +277,12 @@ func produceGolden(t *testing.T, b *Broker, from, to int) {
 // awaitCompaction waits until only the newest record of each key is left below the last segment.
 func awaitCompaction(t *testing.T, b *Broker, dir string) {
 	t.Helper()
-	for range 200 {
+	for end := time.Now().Add(goldenTimeout); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		c := client(t, b, kgo.ConsumeTopics("compacted"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 		f := c.PollFetches(t.Context())
 		if rs := f.Records(); len(rs) > 0 && rs[0].Offset == goldenKeys*(goldenRounds-1) {
 			return
 		}
-		time.Sleep(50 * time.Millisecond)
 	}
 	t.Fatalf("%s is not compacted", dir)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -71,7 +70,7 @@ func produceAndRead(t *testing.T, b *Broker, n int) {
 func read(t *testing.T, b *Broker, n int) []string {
 	t.Helper()
 	c := client(t, b, kgo.ConsumeTopics("t"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), groupTimeout)
 	defer cancel()
 	var got []string
 	for len(got) < n {

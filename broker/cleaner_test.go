@@ -67,7 +67,7 @@ func TestCompaction(t *testing.T) {
 	}
 	c.set(kmsg.ConfigResourceTypeTopic, "late", "cleanup.policy", "compact")
 	for _, topic := range []string{"compact", "both", "late"} {
-		waitUntil(t, func() bool { return len(c.readKeys(topic)) <= 4 })
+		waitFor(t, func() bool { return len(c.readKeys(topic)) <= 4 })
 	}
 	if got := c.readKeys("delete"); len(got) != 12 {
 		t.Errorf("the delete policy alone: %d records", len(got))
@@ -127,7 +127,7 @@ func TestCatalogIsCompacted(t *testing.T) {
 	}
 	c.mustCreate("kept", "retention.ms", "777")
 	l := n.dir.Log(catalogTopic, catalogTopicID, 0, nil)
-	waitUntil(t, func() bool {
+	waitFor(t, func() bool {
 		there := int64(0)
 		check(t, (&machineLog{log: l}).Replay(func(machine.Record) error { there++; return nil }))
 		o, err := l.Offsets()
@@ -148,7 +148,7 @@ func TestCleanerMetrics(t *testing.T) {
 	for range 8 {
 		c.produce("a", 0, strings.Repeat("x", 60))
 	}
-	waitUntil(t, func() bool { return n.cleaner.Stats().Dropped > 0 })
+	waitFor(t, func() bool { return n.cleaner.Stats().Dropped > 0 })
 	w := httptest.NewRecorder()
 	n.AdminHandler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	for _, f := range cleanerFigures {

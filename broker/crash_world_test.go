@@ -108,9 +108,7 @@ func (w *world) mustStart() {
 }
 
 func (w *world) dial() *client {
-	near, far := net.Pipe()
-	w.pipe.conns <- far
-	return &client{t: w.t, conn: near}
+	return &client{t: w.t, conn: w.pipe.dial()}
 }
 
 // stop stops the broker; an error says that the stop was not clean.
@@ -152,6 +150,13 @@ type pipeListener struct {
 
 func newPipeListener() *pipeListener {
 	return &pipeListener{conns: make(chan net.Conn), done: make(chan struct{})}
+}
+
+// dial gives the client's end.
+func (l *pipeListener) dial() net.Conn {
+	near, far := net.Pipe()
+	l.conns <- far
+	return near
 }
 
 func (l *pipeListener) Accept() (net.Conn, error) {

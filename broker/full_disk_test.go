@@ -58,10 +58,10 @@ func TestFullDisk(t *testing.T) {
 	}
 	c.mustDelete("deleted")
 	c.set(kmsg.ConfigResourceTypeTopic, "short", "retention.bytes", "1000")
-	waitUntil(t, func() bool { start, _ := c.edges("short"); return start > 5 })
+	waitFor(t, func() bool { start, _ := c.edges("short"); return start > 5 })
 
 	check(t, fs.Remove("filler"))
-	waitUntil(t, func() bool { return c.produce("kept", 0, "y").ErrorCode == 0 })
+	waitFor(t, func() bool { return c.produce("kept", 0, "y").ErrorCode == 0 })
 	if n.logs.contains("level=ERROR") && !n.logs.contains("the disk is full") {
 		t.Errorf("logged: %s", n.logs)
 	}

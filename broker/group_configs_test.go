@@ -93,7 +93,7 @@ func TestGroupConfigsTakeEffect(t *testing.T) {
 	first := interval() // shorter: the group has just changed
 	n.restart()         // a new process finds the group calm
 	c = n.dial()
-	waitUntil(t, func() bool { return interval() == calm })
+	waitFor(t, func() bool { return interval() == calm })
 	if first >= calm {
 		t.Errorf("the first interval is %d", first)
 	}

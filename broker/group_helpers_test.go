@@ -21,7 +21,7 @@ func (n *node) member(groupID string) *testMember {
 func (m *testMember) joinRequest() *kmsg.JoinGroupRequest {
 	q := kmsg.NewPtrJoinGroupRequest()
 	q.Group, q.MemberID, q.InstanceID, q.ProtocolType = m.group, m.id, m.instance, "consumer"
-	q.SessionTimeoutMillis, q.RebalanceTimeoutMillis = 10_000, 20_000
+	q.SessionTimeoutMillis, q.RebalanceTimeoutMillis = 60_000, 120_000
 	for _, name := range m.protocols {
 		p := kmsg.JoinGroupRequestProtocol{Name: name, Metadata: m.metadata}
 		if p.Metadata == nil {

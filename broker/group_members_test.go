@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -31,7 +32,7 @@ func TestGroupOfTwo(t *testing.T) {
 			t.Fatalf("v%d: the first SyncGroup: %+v", v, resp)
 		}
 		b.startJoin(v)
-		waitUntil(t, func() bool { return a.heartbeat(min(v, 4)) == 27 })
+		waitFor(t, func() bool { return a.heartbeat(min(v, 4)) == 27 })
 		if code := a.commit(7, "t", 1); code != 3 { // no such topic; the group itself would take it
 			t.Errorf("v%d: commit while the others join: %d", v, code)
 		}
@@ -71,8 +72,10 @@ func one(b bool) int16 {
 }
 
 // Before v1 the session timeout is the rebalance timeout as well: a member that does not come back is thrown out after it.
-func TestJoinGroupV0RebalanceTimeout(t *testing.T) {
-	n := startNode(t, map[string]string{"group.min.session.timeout.ms": "1"})
+func TestJoinGroupV0RebalanceTimeout(t *testing.T) { synctest.Test(t, joinGroupV0RebalanceTimeout) }
+
+func joinGroupV0RebalanceTimeout(t *testing.T) {
+	n := startNodeInBubble(t, map[string]string{"group.min.session.timeout.ms": "1"})
 	a, b := n.member("g"), n.member("g")
 	q := a.joinRequest()
 	q.SessionTimeoutMillis = 300
@@ -87,7 +90,7 @@ func TestJoinGroupV0RebalanceTimeout(t *testing.T) {
 			select {
 			case <-stop:
 				return
-			default:
+			case <-time.After(100 * time.Millisecond):
 				a.heartbeat(0)
 			}
 		}
@@ -234,7 +237,7 @@ func TestStopWhileJoining(t *testing.T) {
 	a.join(9)
 	a.sync(4, map[string]string{a.id: "all"})
 	b.startJoin(9)
-	waitUntil(t, func() bool { return a.heartbeat(4) == 27 })
+	waitFor(t, func() bool { return a.heartbeat(4) == 27 })
 	n.restart()
 	if state := n.dial().describeGroup("g").State; state != "Stable" {
 		t.Errorf("the group is %s", state)
@@ -272,7 +275,7 @@ func TestConsumerProtocol(t *testing.T) {
 	}
 	epoch := resp.MemberEpoch
 	t2 := c.create(7, false, createEntry("t2", 1, 1))[0].TopicID
-	waitUntil(t, func() bool {
+	waitFor(t, func() bool {
 		q := kmsg.NewConsumerGroupHeartbeatRequest()
 		q.Group, q.MemberID, q.MemberEpoch, q.RebalanceTimeoutMillis = "g", "m", epoch, -1
 		resp = c.consumerHeartbeat(1, q)
@@ -320,7 +323,7 @@ func TestTopicsReachMixedGroupAfterRestart(t *testing.T) {
 	c.consumerHeartbeat(1, leave)
 	settle := func() {
 		t.Helper()
-		waitUntil(t, func() bool {
+		waitFor(t, func() bool {
 			if m.heartbeat(4) == 27 {
 				m.join(9)
 				return false
@@ -333,7 +336,7 @@ func TestTopicsReachMixedGroupAfterRestart(t *testing.T) {
 	m.client = n.dial()
 	settle()
 	n.dial().grow(3, false, growEntry("t", 3))
-	waitUntil(t, func() bool { return m.heartbeat(4) == 27 })
+	waitFor(t, func() bool { return m.heartbeat(4) == 27 })
 }
 
 func TestGroupMetrics(t *testing.T) {
@@ -351,7 +354,7 @@ func TestGroupMetrics(t *testing.T) {
 	a.join(9)
 	a.sync(4, map[string]string{a.id: "all"})
 	b.startJoin(9)
-	waitUntil(t, func() bool { return a.heartbeat(4) == 27 })
+	waitFor(t, func() bool { return a.heartbeat(4) == 27 })
 	a.join(9)
 	b.joined(9)
 	a.sync(4, map[string]string{a.id: "half", b.id: "half"})
@@ -380,7 +383,7 @@ func TestOwnershipReachesTheIndex(t *testing.T) {
 	m.sync(4, map[string]string{m.id: string(own.AppendTo(nil))})
 	lookup := func(partition int32) string { return fmt.Sprint(n.groups.owners.who("t", partition, time.Now())) }
 	want := fmt.Sprintf("[g/%s@1]", m.id)
-	waitUntil(t, func() bool { return lookup(1) == want })
+	waitFor(t, func() bool { return lookup(1) == want })
 	if got := lookup(0); got != "[]" {
 		t.Errorf("t-0 belongs to %s", got)
 	}
@@ -390,10 +393,10 @@ func TestOwnershipReachesTheIndex(t *testing.T) {
 		t.Errorf("%+v", x.owner)
 	}
 	n.restart()
-	waitUntil(t, func() bool { return lookup(1) == want })
+	waitFor(t, func() bool { return lookup(1) == want })
 	m.client = n.dial()
 	m.leave(4)
-	waitUntil(t, func() bool { return fmt.Sprint(n.groups.owners.who("t", 1, time.Now().Add(drainTime))) == "[]" })
+	waitFor(t, func() bool { return fmt.Sprint(n.groups.owners.who("t", 1, time.Now().Add(drainTime))) == "[]" })
 	if got := lookup(1); got != want {
 		t.Errorf("t-1, while the last owner may drain, belongs to %s", got)
 	}

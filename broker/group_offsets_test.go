@@ -285,7 +285,7 @@ func TestGroupsThatCannotBeWritten(t *testing.T) {
 		t.Errorf("commit: %d", code)
 	}
 	in.Heal()
-	waitUntil(t, func() bool { return m.commit(9, "t", 2) == 0 })
+	waitFor(t, func() bool { return m.commit(9, "t", 2) == 0 })
 	if code := m.heartbeat(4); code != 0 {
 		t.Errorf("heartbeat: %d", code)
 	}
@@ -297,7 +297,7 @@ func TestGroupsThatCannotBeWritten(t *testing.T) {
 		t.Errorf("commit: %d", code)
 	}
 	in.Heal()
-	waitUntil(t, func() bool { return m.heartbeat(4) == 0 })
+	waitFor(t, func() bool { return m.heartbeat(4) == 0 })
 	if x := c.fetched("g", "t", 0); x.Offset != 2 {
 		t.Errorf("what was not durable is there: %+v", x)
 	}
@@ -507,7 +507,7 @@ func TestDeletionWaitsForCommitsUnderWay(t *testing.T) {
 	q.Topics = []kmsg.DeleteTopicsRequestTopic{deleteEntry(kmsg.StringPtr("t"), [16]byte{})}
 	deleter := n.dial()
 	deleter.send(q, 6)
-	waitUntil(t, func() bool { return n.topics.byName("t") == nil })
+	waitFor(t, func() bool { return n.topics.byName("t") == nil })
 	for range 100 { // time enough to do wrong
 		if x := c.fetched("g", "t", 0); x.Offset != 5 {
 			t.Fatalf("forgotten too early: %+v", x)

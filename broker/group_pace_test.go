@@ -55,6 +55,12 @@ func TestPaceCounts(t *testing.T) {
 		p.mu.Unlock()
 	}
 	join("a", "1")
+	p.mu.Lock()
+	if p.counted.IsZero() {
+		t.Error("not counted at the first heartbeat")
+	}
+	p.counted = time.Now().Add(time.Hour) // however slow this machine is, the second is not over
+	p.mu.Unlock()
 	join("a", "2")
 	join("b", "3") // with another shard
 	if got := p.members.Load(); got > 1 {
@@ -62,8 +68,8 @@ func TestPaceCounts(t *testing.T) {
 	}
 	again()
 	join("c", "4") // counts before it joins
-	waitUntil(t, func() bool { return p.members.Load() == 3 })
+	waitFor(t, func() bool { return p.members.Load() == 3 })
 	again()
 	join("c", "4")
-	waitUntil(t, func() bool { return p.members.Load() == 4 })
+	waitFor(t, func() bool { return p.members.Load() == 4 })
 }

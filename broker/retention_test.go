@@ -123,10 +123,10 @@ func TestRetention(t *testing.T) {
 		}
 	}
 	for topic, least := range map[string]int64{"time": 10, "appended": 10, "both": 10, "bytes": 6} {
-		waitUntil(t, func() bool { start, _ := c.edges(topic); return start >= least })
+		waitFor(t, func() bool { start, _ := c.edges(topic); return start >= least })
 	}
 	passes := n.retention.passes.Load()
-	waitUntil(t, func() bool { return n.retention.passes.Load() > passes+3 })
+	waitFor(t, func() bool { return n.retention.passes.Load() > passes+3 })
 	for topic, want := range map[string][2]int64{
 		"time": {10, 10}, "appended": {10, 10}, "both": {10, 10}, "compacted": {0, 10}, "kept": {0, 10}, "for-ever": {0, 10}, "a-week": {0, 10},
 	} {
@@ -141,7 +141,7 @@ func TestRetention(t *testing.T) {
 	c.set(kmsg.ConfigResourceTypeTopic, "for-ever", "retention.ms", "1")
 	c.set(kmsg.ConfigResourceTypeTopic, "kept", "cleanup.policy", "delete")
 	for _, topic := range []string{"for-ever", "kept"} {
-		waitUntil(t, func() bool { start, _ := c.edges(topic); return start == 10 })
+		waitFor(t, func() bool { start, _ := c.edges(topic); return start == 10 })
 	}
 	if p := c.produce("time", 0, "next"); p.ErrorCode != 0 || p.BaseOffset != 10 {
 		t.Errorf("the next record: %+v", p)
@@ -158,7 +158,7 @@ func TestRetentionMetrics(t *testing.T) {
 	c := n.dial()
 	c.mustCreate("a", "retention.ms", "1")
 	c.produce("a", 0, "x")
-	waitUntil(t, func() bool { start, _ := c.edges("a"); return start == 1 && n.dir.WaitingFiles() > 0 })
+	waitFor(t, func() bool { start, _ := c.edges("a"); return start == 1 && n.dir.WaitingFiles() > 0 })
 	w := httptest.NewRecorder()
 	n.AdminHandler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
 	for _, line := range []string{
@@ -184,7 +184,7 @@ func TestRetentionBySizeDoesNotWait(t *testing.T) {
 			t.Fatalf("%+v", p)
 		}
 	}
-	waitUntil(t, func() bool { start, _ := c.edges("bytes"); return start >= 16 })
+	waitFor(t, func() bool { start, _ := c.edges("bytes"); return start >= 16 })
 	if passes := n.retention.passes.Load(); passes != 0 {
 		t.Errorf("%d checks of all partitions", passes)
 	}

@@ -141,7 +141,7 @@ func (r *rig) dial() *wire {
 	c, err := net.Dial("tcp", r.addr)
 	check(r.t, err)
 	r.t.Cleanup(func() { c.Close() })
-	check(r.t, c.SetDeadline(time.Now().Add(30*time.Second)))
+	check(r.t, c.SetDeadline(time.Now().Add(5*ioTimeout)))
 	return &wire{t: r.t, conn: c}
 }
 
@@ -276,7 +276,7 @@ func (w *wire) sendCut(version int16, q kmsg.Request, n int) {
 // waitFor waits until cond holds; how long is no measure.
 func waitFor(t testing.TB, cond func() bool) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !cond(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(ioTimeout); !cond(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it does not come")
 		}

@@ -265,7 +265,7 @@ func TestCatalogThatCannotBeWritten(t *testing.T) {
 		t.Errorf("topics: %v", names)
 	}
 	in.Heal()
-	waitUntil(t, func() bool { return c.create(7, false, createEntry("b", 1, 1))[0].ErrorCode == 0 })
+	waitFor(t, func() bool { return c.create(7, false, createEntry("b", 1, 1))[0].ErrorCode == 0 })
 	n.restart()
 	if names := n.dial().names(); !slices.Equal(names, []string{"a", "b"}) {
 		t.Errorf("topics: %v", names)

@@ -78,7 +78,7 @@ func TestSubscriptionsOverTheWire(t *testing.T) {
 		t.Errorf("while it drains: %v %v", k, how)
 	}
 	m.conn.Close()
-	waitUntil(t, func() bool {
+	waitFor(t, func() bool {
 		n.resolver.mu.Lock()
 		defer n.resolver.mu.Unlock()
 		return len(n.resolver.readers) == 0 && n.resolver.count == 0

@@ -37,7 +37,7 @@ func TestLinearizable(t *testing.T) {
 		if err := h.run(); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
-		result, info := porcupine.CheckOperationsVerbose(linearModel, h.ops, 20*time.Second)
+		result, info := porcupine.CheckOperationsVerbose(linearModel, h.ops, time.Minute)
 		if result == porcupine.Unknown {
 			undecided++
 		}

@@ -87,7 +87,10 @@ func TestStalledMembers(t *testing.T) {
 			startMember(t, append(opts, kgo.RebalanceTimeout(500*time.Millisecond), kgo.HeartbeatInterval(50*time.Millisecond))...)
 			var m groupMember
 			for end := time.Now().Add(time.Minute); len(m.Stalled) < 2; time.Sleep(20 * time.Millisecond) {
-				if m = describeGroup(t).Members[0]; time.Now().After(end) {
+				if g := describeGroup(t); len(g.Members) > 0 {
+					m = g.Members[0]
+				}
+				if time.Now().After(end) {
 					t.Fatalf("stalled: %+v", m.Stalled)
 				}
 			}

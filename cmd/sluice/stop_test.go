@@ -100,12 +100,11 @@ func serveProcess(t *testing.T, dir, mode string) *process {
 	}
 	t.Cleanup(func() { _ = p.cmd.Process.Kill() })
 	go func() { p.ended <- p.cmd.Wait() }()
-	for range 6000 {
+	for end := time.Now().Add(stopHang); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if line, err := os.ReadFile(ready); err == nil {
 			p.address = strings.TrimSpace(string(line))
 			return p
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
 	t.Fatalf("the broker is not ready: %s", p.stderr())
 	return nil
@@ -200,14 +199,13 @@ func (l *load) answer(r *kgo.Record, err error) {
 
 func (l *load) awaitAcks(t *testing.T, n int) {
 	t.Helper()
-	for range 6000 {
+	for end := time.Now().Add(stopHang); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		l.mu.Lock()
 		have := len(l.acked)
 		l.mu.Unlock()
 		if have >= n {
 			return
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
 	t.Fatal("nothing is acknowledged")
 }

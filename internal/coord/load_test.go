@@ -30,7 +30,7 @@ func TestManyCallers(t *testing.T) {
 				return
 			default:
 			}
-			if i > 200 && lost == 0 {
+			if i > 50 && lost == 0 {
 				lost = log.FailSync(errDisk)
 			}
 			log.Sync(-1)
