@@ -21,10 +21,10 @@ import (
 // allowance is how a partition stands with its counters. A fetchPart has one from the first look on that found limits.
 type allowance struct {
 	draft   *draft           // nil: nothing was planned
-	refused bool             // the partition has data and the counters have nothing
 	refusal throttle.Refusal // until when, if refused
-	lapses  bool             // to wait for more data would waste what there is
 	watch   throttle.Watch   // waits for what refused
+	refused bool             // the partition has data and the counters have nothing
+	lapses  bool             // to wait for more data would waste what there is
 }
 
 // draft is what is planned to leave of a partition, and then what was taken for it. It is apart, since those who wait have none.

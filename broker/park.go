@@ -61,7 +61,7 @@ func await(q parkable, wait time.Duration) {
 	}
 	p := &parked{request: q, running: true, watches: make([]watch, q.sources())}
 	for i := range p.watches {
-		p.watches[i] = watch{parked: p, index: i}
+		p.watches[i] = watch{parked: p, index: int32(i)}
 		if s := q.source(i); s != nil {
 			s.Watch(&p.watches[i])
 		}
@@ -93,7 +93,7 @@ type parked struct {
 // watch is one partition's line to a parked request.
 type watch struct {
 	parked *parked
-	index  int
+	index  int32
 	fired  bool // index is in parked.fired; guarded by parked.mu
 }
 
@@ -106,7 +106,7 @@ func (w *watch) Fire() {
 		return
 	}
 	w.fired = true
-	p.fired = append(p.fired, w.index)
+	p.fired = append(p.fired, int(w.index))
 	p.wakeLocked()
 }
 

@@ -136,7 +136,7 @@ func BenchmarkTakeInACrowd(b *testing.B) {
 	c := newCounter(New(func(Instant) {}), newPace(1<<50, time.Second, -1), 0)
 	topic := &Topic{}
 	for i := range int32(10) {
-		c.deny(claimant{topic: topic, partition: i}, 0)
+		c.deny(claimant{topic: topic, partition: i}, true, 0)
 	}
 	who := claimant{topic: topic, partition: 3}
 	cpu(b)

@@ -48,7 +48,7 @@ func (c *Counter) read(who claimant, ahead int64, now Instant) (balance int64, r
 
 func (c *Counter) readLocked(cr *crowd, cl *claim, v view, now Instant) (balance int64, readyAt Instant) {
 	balance, readyAt = v.balance(), v.readyAt(now)
-	if cl == nil || !cl.who.shares() || balance <= 0 {
+	if cl == nil || !cl.shares() || balance <= 0 {
 		return balance, readyAt
 	}
 	if balance, readyAt = cr.share(cl, v, now, c.home.fairness()); balance > 0 {
@@ -61,7 +61,7 @@ func (c *Counter) readLocked(cr *crowd, cl *claim, v view, now Instant) (balance
 // crowd ends, and takes need no lock until the next refusal.
 func (c *Counter) claimOf(cr *crowd, who claimant, v view, now Instant) *claim {
 	cr.sweep(v, now)
-	if len(cr.claims) == 0 {
+	if cr.claims.count == 0 {
 		cr.gone = true
 		c.crowd.Store(nil)
 		c.home.timers.remove(&cr.timer)
@@ -99,14 +99,19 @@ func (c *Counter) remembered(now Instant) Instant {
 	return now + min(memory*Instant(c.span.Load().pace.period), Instant(maxMemory))
 }
 
-// deny keeps a claim for somebody who was refused.
-func (c *Counter) deny(who claimant, now Instant) {
-	if who.shares() {
-		cr := c.lockCrowd()
-		defer cr.mu.Unlock()
-		cr.sweep(c.look(now), now)
-		cr.join(who, now).until = c.remembered(now)
+// deny gives the claim of somebody who was refused. If there is nothing for it yet it is kept for a while.
+func (c *Counter) deny(who claimant, keep bool, now Instant) *claim {
+	cr := c.lockCrowd()
+	defer cr.mu.Unlock()
+	if !who.shares() {
+		return cr.join(who, now)
 	}
+	cr.sweep(c.look(now), now)
+	cl := cr.join(who, now)
+	if keep {
+		cl.until = c.remembered(now)
+	}
+	return cl
 }
 
 // refund gives back what a take at the instant at took; those who wait may have it. It tells how much that was.
@@ -117,7 +122,7 @@ func (c *Counter) refund(who claimant, m mark, at, now Instant) int64 {
 	}
 	cr := c.lockCrowd()
 	defer cr.mu.Unlock()
-	if cl := cr.claims[who]; cl != nil {
+	if cl := cr.claims.find(who); cl != nil {
 		cr.serve(cl, -n)
 		cl.until = now // it is not known to want more
 	}

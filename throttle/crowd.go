@@ -17,7 +17,7 @@ import (
 type crowd struct {
 	mu      sync.Mutex
 	gone    bool // replaced; look for the counter's crowd again
-	claims  map[claimant]*claim
+	claims  claims
 	active  ranking // all claims, the least served first
 	waiting ranking // those with watches that wait
 	present ranking // and those whose watches were fired in this window and have not looked yet
@@ -36,36 +36,12 @@ const memory = 2
 // maxMemory bounds that time. A client that wants more polls more often, however long the period is.
 const maxMemory = time.Minute
 
-// maxClaims bounds the claims of a crowd, at some 200 bytes each. Those beyond share one, like the subscriptions beyond
+// maxClaims bounds the claims of a crowd, at some 120 bytes each. Those beyond share one, like the subscriptions beyond
 // maxSubscriptions.
 const maxClaims = 1 << 18
 
-// claimant is who shares a counter with others: a subscription on a partition. Its connections share one claim. The zero claimant shares with
-// nobody: it is the subscription at its own counters.
-type claimant struct {
-	topic        *Topic
-	partition    int32
-	subscription string
-}
-
-func (c claimant) shares() bool { return c.topic != nil }
-
-// theOthers are the claimants beyond maxClaims.
-var theOthers = claimant{topic: &Topic{}, subscription: others}
-
-// claim is a claimant's part in a crowd.
-type claim struct {
-	who         claimant
-	service     int64 // units it got, on a scale on which newcomers start even
-	until       Instant
-	first, last *Watch // that wait, the longest waiting first
-	invitedAt   Instant
-	invited     int32    // watches that were fired and have not looked yet
-	places      [3]int32 // in active, waiting, present; -1: not there
-}
-
 func newCrowd(c *Counter) *crowd {
-	cr := &crowd{claims: map[claimant]*claim{}, typical: 1, swept: math.MinInt64}
+	cr := &crowd{typical: 1, swept: math.MinInt64}
 	for i, q := range cr.rankings() {
 		q.less = func(a, b *claim) bool { return a.service < b.service }
 		q.place = func(c *claim) *int32 { return &c.places[i] }
@@ -76,17 +52,18 @@ func newCrowd(c *Counter) *crowd {
 
 // join is the claimant's claim, made if it has none.
 func (cr *crowd) join(who claimant, now Instant) *claim {
-	cl := cr.claims[who]
-	if cl == nil && len(cr.claims) >= maxClaims {
+	cl := cr.claims.find(who)
+	if cl == nil && cr.claims.count >= maxClaims {
 		who = theOthers
-		cl = cr.claims[who]
+		cl = cr.claims.find(who)
 	}
 	if cl == nil {
-		cl = &claim{who: who, until: now, service: cr.most, places: [3]int32{-1, -1, -1}}
+		cl = newClaim(cr.timer.counter, who)
+		cl.until, cl.service = now, cr.most
 		if len(cr.active.items) > 0 {
 			cl.service = cr.active.items[0].service
 		}
-		cr.claims[who] = cl
+		cr.claims.add(cl)
 		cr.active.add(cl)
 	}
 	return cl
@@ -96,7 +73,7 @@ func (cr *crowd) leave(cl *claim) {
 	if cl.first == nil {
 		cr.active.drop(cl)
 		cr.present.drop(cl)
-		delete(cr.claims, cl.who)
+		cr.claims.remove(cl)
 	}
 }
 
@@ -107,11 +84,11 @@ func (cr *crowd) sweep(v view, now Instant) {
 		return
 	}
 	cr.swept = v.begins()
-	for _, cl := range cr.claims {
+	cr.claims.each(func(cl *claim) {
 		if cl.until < now {
 			cr.leave(cl)
 		}
-	}
+	})
 }
 
 // serve books n units for a claim; a negative n takes them back.

@@ -89,7 +89,7 @@ func (c *Counter) state(u Unit, now Instant) CounterState {
 	}
 	cr := c.lockCrowd()
 	defer cr.mu.Unlock()
-	s.Claims = len(cr.claims)
+	s.Claims = cr.claims.count
 	for _, cl := range cr.waiting.items {
 		for w := cl.first; w != nil; w = w.next {
 			s.Waiters++

@@ -196,12 +196,12 @@ func TestClaimsAreSweptOnceAWindow(t *testing.T) {
 	first, second := after(900*time.Millisecond), after(1100*time.Millisecond)
 	leave := func() { cr.join(claimant{topic, 7, "gone"}, 0).until = -1 }
 	leave()
-	if cr.sweep(c.look(second), second); len(cr.claims) != 0 {
+	if cr.sweep(c.look(second), second); cr.claims.count != 0 {
 		t.Error("a claim of nobody was kept over a window")
 	}
 	leave()
 	cr.sweep(c.look(first), first)
-	if cr.sweep(c.look(second), second); len(cr.claims) != 1 {
+	if cr.sweep(c.look(second), second); cr.claims.count != 1 {
 		t.Error("claims were gone over again in the same window")
 	}
 }

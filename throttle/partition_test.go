@@ -90,8 +90,8 @@ func TestClaimsAreBounded(t *testing.T) {
 	for i := range maxClaims + 10 {
 		cr.join(claimant{topic: &Topic{}, partition: int32(i)}, 0)
 	}
-	if len(cr.claims) != maxClaims+1 {
-		t.Errorf("%d claims", len(cr.claims))
+	if cr.claims.count != maxClaims+1 {
+		t.Errorf("%d claims", cr.claims.count)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestCrowdStaysInOrder(t *testing.T) {
 		cl := cr.join(claimant{topic: topic, partition: r.Int32N(20)}, now)
 		switch r.IntN(6) {
 		case 0:
-			w := &Watch{counter: c, claim: cl, waiter: new(bell), state: waiting}
+			w := &Watch{claim: cl, waiter: new(bell), state: waiting}
 			cl.append(w)
 			cr.waiting.add(cl)
 			cr.present.add(cl)
@@ -153,7 +153,7 @@ func TestCrowdStaysInOrder(t *testing.T) {
 			}
 		}
 		for _, cl := range cr.waiting.items {
-			if cl.first == nil || cr.claims[cl.who] != cl {
+			if cl.first == nil || cr.claims.find(cl.who()) != cl {
 				t.Fatalf("step %d: a claim waits without a watch, or is not known", step)
 			}
 		}

@@ -52,13 +52,12 @@ func (p *Path) Limited() bool { return p.rules != nil }
 // Refusal says which counter has nothing and from when it will have something. If several have nothing it is the one that
 // opens last.
 type Refusal struct {
-	At
 	// ReadyAt is when asking again makes sense. A refund or a change of limits can bring it forward; Watch.On waits for all of it.
 	ReadyAt Instant
+	At
 
-	counter *Counter
-	who     claimant
-	version uint64
+	version uint32 // of the limits, without its upper half: no look takes so long
+	claim   *claim // of who was refused, at the counter that refused
 }
 
 // Plan begins a plan, or tells that there is nothing to be had now. Ask only when the partition has batches to give: who is refused
@@ -69,7 +68,7 @@ func (p *Path) Plan(ahead Cost, now Instant) (plan Plan, refusal Refusal, ok boo
 	if p.rules == nil {
 		return plan, refusal, true
 	}
-	ok = true
+	closed := -1
 	for i, c := range p.counters {
 		if c == nil {
 			continue
@@ -80,13 +79,12 @@ func (p *Path) Plan(ahead Cost, now Instant) (plan Plan, refusal Refusal, ok boo
 		}
 		balance, ready := c.read(p.who.at(i), before, now)
 		plan.left[i%2] = min(plan.left[i%2], balance)
-		if balance <= 0 && (ok || ready > refusal.ReadyAt) {
-			refusal, ok = p.refusal(i, ready), false
+		if balance <= 0 && (closed < 0 || ready > refusal.ReadyAt) {
+			closed, refusal.ReadyAt = i, ready
 		}
 	}
-	if !ok {
-		refusal.counter.deny(refusal.who, now)
-		return Plan{}, refusal, false
+	if closed >= 0 {
+		return Plan{}, p.refuse(closed, refusal.ReadyAt, true, now), false
 	}
 	plan.mode = p.rules.Mode
 	if plan.mode == Approximate && plan.left[messages] != noLimit {
@@ -103,8 +101,8 @@ func (c claimant) at(i int) claimant {
 	return c
 }
 
-func (p *Path) refusal(i int, ready Instant) Refusal {
-	return Refusal{at(i), ready, p.counters[i], p.who.at(i), p.version}
+func (p *Path) refuse(i int, ready Instant, keep bool, now Instant) Refusal {
+	return Refusal{ready, at(i), uint32(p.version), p.counters[i].deny(p.who.at(i), keep, now)}
 }
 
 // Grant is what a path's counters gave for one plan. The zero Grant is nothing.
@@ -130,10 +128,7 @@ func (p *Path) Reserve(plan Plan, now Instant) (g Grant, refusal Refusal, ok boo
 		if !ok {
 			g.Refund(now)
 			_, ready := c.read(p.who.at(i), 0, now)
-			if ready > now {
-				c.deny(p.who.at(i), now)
-			}
-			return Grant{}, p.refusal(i, ready), false
+			return Grant{}, p.refuse(i, ready, ready > now, now), false
 		}
 		g.counters[i], g.marks[i] = c, m
 	}

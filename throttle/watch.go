@@ -11,8 +11,7 @@ type Waiter interface{ Fire() }
 // A fire is an invitation to plan again and no promise. The counter counts on the answer: after each look either On, because the
 // partition is refused still, or Cancel.
 type Watch struct {
-	counter    *Counter
-	claim      *claim
+	claim      *claim // at the counter that refused
 	waiter     Waiter
 	since      Instant
 	prev, next *Watch
@@ -30,30 +29,33 @@ const (
 // On waits for the counter that refused. It tells false, and does not wait, if the counter has something by now or limits have
 // changed: then ask for the path and plan again. The zero Refusal is one that nothing ends.
 func (w *Watch) On(r Refusal, to Waiter, now Instant) bool {
-	if w.counter != nil && w.counter != r.counter {
+	cl := r.claim
+	if w.claim != nil && (cl == nil || w.claim.counter != cl.counter) {
 		w.Cancel(now)
 	}
-	c := r.counter
-	if c == nil {
+	if cl == nil {
 		return true
 	}
+	c := cl.counter
 	cr := c.lockCrowd()
 	defer cr.mu.Unlock()
 	cr.answered(w)
-	cl := cr.join(r.who, now)
+	if cl.dropped() {
+		cl = cr.join(cl.who(), now)
+	}
 	balance, at := c.readLocked(cr, cl, c.look(now), now)
 	if balance > 0 {
 		cr.drop(w)
 		return false
 	}
 	if w.state == idle {
-		*w = Watch{counter: c, claim: cl, waiter: to, since: now, state: waiting}
+		*w = Watch{claim: cl, waiter: to, since: now, state: waiting}
 		cl.append(w)
 		cr.waiting.add(cl)
 		cr.present.add(cl)
 	}
 	c.home.timers.putSooner(&cr.timer, at)
-	if c.home.version.Load() != r.version { // after put: whoever changes limits now finds the watch
+	if uint32(c.home.version.Load()) != r.version { // after put: whoever changes limits now finds the watch
 		cr.drop(w)
 		return false
 	}
@@ -62,15 +64,15 @@ func (w *Watch) On(r Refusal, to Waiter, now Instant) bool {
 
 // Cancel ends a wait, or the invitation that ended it, and lets others have what this one leaves.
 func (w *Watch) Cancel(now Instant) {
-	c := w.counter
-	if c == nil {
+	if w.claim == nil {
 		return
 	}
+	c := w.claim.counter
 	cr := c.lockCrowd()
 	defer cr.mu.Unlock()
 	cr.answered(w)
 	cr.drop(w)
-	w.counter, w.claim, w.waiter = nil, nil, nil
+	w.claim, w.waiter = nil, nil
 	if cr.woken == 0 && len(cr.waiting.items) > 0 {
 		c.open(cr, now)
 	}
@@ -157,28 +159,4 @@ func (c *Counter) fireAll() {
 		cr.fire(cr.waiting.items[0].first, math.MinInt64) // none of them keeps others back
 	}
 	c.home.timers.remove(&cr.timer)
-}
-
-func (cl *claim) append(w *Watch) {
-	w.prev, w.next = cl.last, nil
-	if cl.last != nil {
-		cl.last.next = w
-	} else {
-		cl.first = w
-	}
-	cl.last = w
-}
-
-func (cl *claim) unlink(w *Watch) {
-	if w.prev != nil {
-		w.prev.next = w.next
-	} else {
-		cl.first = w.next
-	}
-	if w.next != nil {
-		w.next.prev = w.prev
-	} else {
-		cl.last = w.prev
-	}
-	w.prev, w.next = nil, nil
 }

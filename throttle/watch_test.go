@@ -161,7 +161,7 @@ func TestForgottenInvitationKeepsNoShare(t *testing.T) {
 // A crowd that ended is not joined any more.
 func TestCrowdEnds(t *testing.T) {
 	_, topic, armed, watches, _ := queueUp(t, Settings{Topic: msgs(10), Mode: Precise}, 1)
-	c := watches[0].counter
+	c := watches[0].claim.counter
 	cr := c.crowd.Load()
 	watches[0].Cancel(*armed)
 	left(topic, "a", after(time.Minute))

@@ -176,7 +176,7 @@ func (c *client) look(last bool) {
 		}
 		waits := true
 		for i, r := range refused {
-			if r.counter == nil {
+			if r.claim == nil {
 				c.watches[i].Cancel(c.w.now)
 			} else if !c.watches[i].On(r, c, c.w.now) {
 				waits = false

@@ -37,7 +37,7 @@ var throttling = []mutant{
 	{
 		name: "a limit changes between the refusal and the wait",
 		file: "throttle/watch.go", pkg: inThrottle, tests: "TestChangeBeforeTheWait",
-		old: "if c.home.version.Load() != r.version {", new: "if false {",
+		old: "if uint32(c.home.version.Load()) != r.version {", new: "if false {",
 	},
 	{
 		name: "the turn is not passed on",

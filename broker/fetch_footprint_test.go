@@ -1,0 +1,60 @@
+package broker
+
+import (
+	"regexp"
+	"runtime"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"sluice/throttle"
+)
+
+// What a limit of the broker costs while everybody waits for it, in bytes for each partition that each group reads: a claim and its places in the crowd, and a
+// wait in the fetch. The collector leaves as much again before it runs.
+const maxFootprint = 240
+
+func TestFootprintOfALimit(t *testing.T) {
+	inBubble(t, throttle.Settings{}, func(b *bubble) {
+		b.b.resolver.hint = func() *regexp.Regexp { return regexp.MustCompile("(.*)") } // the client id is the group
+		x := b.topic("t", 1000, nil)
+		b.backlog(x, 1, 1, 10)
+		b.waiting(x, 1) // what the groups have without limits and without fetches
+		free := b.waiting(x, 1)
+		b.limit(throttle.Settings{Broker: throttle.Policy{Messages: throttle.PerPeriod(1), Period: time.Hour}, Mode: throttle.Precise})
+		b.dial("first").do(12, fetchOf(at(x, 0, 0))) // takes all there is
+		limited := b.waiting(x, 0)
+		t.Logf("%d bytes for each partition and group, %d without a limit", limited, free)
+		if limited-free > maxFootprint {
+			t.Errorf("a limit costs %d bytes, want %d at most", limited-free, maxFootprint)
+		}
+	})
+}
+
+// waiting is what fetches of all partitions by ten groups from an offset on, of which none has an answer, take, in bytes for each partition and group.
+func (b *bubble) waiting(x *topic, from int64) int64 {
+	const groups = 10
+	var parts []want
+	for i := range x.partitions() {
+		parts = append(parts, at(x, int32(i), from))
+	}
+	q := fetchOf(parts...)
+	q.MaxWaitMillis = 60_000
+	before := heapInUse()
+	for g := range groups {
+		b.dial("g"+strconv.Itoa(g)).send(12, q)
+	}
+	synctest.Wait()
+	after := heapInUse()
+	time.Sleep(2 * time.Minute)
+	return (after - before) / int64(groups*len(parts))
+}
+
+func heapInUse() int64 {
+	runtime.GC()
+	runtime.GC() // the second empties the pools
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
