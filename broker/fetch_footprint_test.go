@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"sluice/throttle"
 )
@@ -49,6 +50,31 @@ func (b *bubble) waiting(x *topic, from int64) int64 {
 	after := heapInUse()
 	time.Sleep(2 * time.Minute)
 	return (after - before) / int64(groups*len(parts))
+}
+
+// A fetch of ten thousand partitions may have one of these for each, and ten such fetches look at the moment in which a window begins.
+func TestSizesForManyPartitions(t *testing.T) {
+	for name, size := range map[string][2]uintptr{
+		"allowance": {unsafe.Sizeof(allowance{}), 96},
+		"draft":     {unsafe.Sizeof(draft{}), 112},
+		"watch":     {unsafe.Sizeof(watch{}), 16},
+	} {
+		if size[0] > size[1] {
+			t.Errorf("a %s takes %d bytes, want %d at most", name, size[0], size[1])
+		}
+	}
+}
+
+// What stands in for a group has one string for all partitions that a connection reads.
+func TestStandInIsOneString(t *testing.T) {
+	c := &connState{}
+	first := c.marked("client:a/b")
+	if again := c.marked("client:" + "a/b"); again != "\x00client:a/b" || unsafe.StringData(again) != unsafe.StringData(first) {
+		t.Errorf("%q is another string than %q", again, first)
+	}
+	if other := c.marked("shared"); other != "\x00shared" {
+		t.Errorf("%q", other)
+	}
 }
 
 func heapInUse() int64 {

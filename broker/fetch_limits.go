@@ -27,19 +27,19 @@ type allowance struct {
 	lapses  bool             // to wait for more data would waste what there is
 }
 
-// draft is what is planned to leave of a partition, and then what was taken for it. It is apart, since those who wait have none.
+// draft is what is planned to leave of a partition. It is apart, since those who wait have none; and what was taken for it is again, since many plan at the
+// moment in which a window begins, but few can take. So the path is not kept, either, but found anew.
 type draft struct {
 	sub   string // the name of the subscription that is charged
-	path  throttle.Path
-	from  int64 // offset of the fetch
+	from  int64  // offset of the fetch
 	plan  throttle.Plan
-	taken bool
-	grant throttle.Grant
+	grant *throttle.Grant // what was taken; nil: nothing
 }
 
 var (
 	allowances = sync.Pool{New: func() any { return new(allowance) }}
 	drafts     = sync.Pool{New: func() any { return new(draft) }}
+	grants     = sync.Pool{New: func() any { return new(throttle.Grant) }}
 )
 
 // Admit implements log.Admitter.
@@ -62,8 +62,17 @@ func (l *allowance) forget() {
 func (l *allowance) drop() {
 	if d := l.draft; d != nil {
 		l.draft = nil
+		d.dropGrant()
 		*d = draft{}
 		drafts.Put(d)
+	}
+}
+
+func (d *draft) dropGrant() {
+	if g := d.grant; g != nil {
+		d.grant = nil
+		*g = throttle.Grant{}
+		grants.Put(g)
 	}
 }
 
@@ -91,7 +100,10 @@ func (f *fetchCall) throttled(p *fetchPart, end int64) bool {
 // subscriptionOf is whose counters a partition is charged to. As long as it may be any of several groups' it is the strictest's.
 func (f *fetchCall) subscriptionOf(p *fetchPart, x *throttle.Topic) string {
 	k, _, rivals := p.sub.key()
-	name := k.subscription()
+	name := k.name
+	if !k.group && name != "" {
+		name = f.conn.marked(name)
+	}
 	if rivals == nil {
 		return name
 	}
@@ -121,7 +133,7 @@ func (f *fetchCall) allow(p *fetchPart) bool {
 		return false
 	}
 	l.draft = drafts.Get().(*draft)
-	*l.draft = draft{sub: sub, path: path, from: p.offset, plan: plan}
+	*l.draft = draft{sub: sub, from: p.offset, plan: plan}
 	return true
 }
 
@@ -179,9 +191,11 @@ func (f *fetchCall) reserve() bool {
 		if d == nil || p.rng.Len == 0 {
 			continue
 		}
-		grant, refusal, ok := d.path.Reserve(d.plan, f.clock())
+		path := f.topics[p.topic].topic.limits.Path(p.partition, d.sub, f.clock())
+		grant, refusal, ok := path.Reserve(d.plan, f.clock())
 		if ok {
-			d.grant, d.taken, took = grant, true, true
+			d.grant, took = grants.Get().(*throttle.Grant), true
+			*d.grant = grant
 			continue
 		}
 		p.limit.refuse(refusal)
@@ -196,8 +210,8 @@ func (f *fetchCall) reserve() bool {
 func (f *fetchCall) draw() {
 	for i := range f.parts {
 		p := &f.parts[i]
-		if d := p.draft(); d != nil && d.taken {
-			p.sub.drawn(d.sub, &d.grant)
+		if d := p.draft(); d != nil && d.grant != nil {
+			p.sub.drawn(d.sub, d.grant)
 		}
 	}
 }
@@ -207,11 +221,11 @@ func (f *fetchCall) settle(sent server.Sent) {
 	for i := range f.parts {
 		p := &f.parts[i]
 		switch d := p.draft(); {
-		case d == nil || !d.taken:
+		case d == nil || d.grant == nil:
 		case sent == server.SentNothing && p.sub.undrawn(d.sub):
 			f.refund(p)
 		default:
-			d.taken = false
+			d.dropGrant()
 			count(&f.broker.dispatch.charged, d.plan.Cost())
 		}
 	}
@@ -219,9 +233,9 @@ func (f *fetchCall) settle(sent server.Sent) {
 
 // refund gives back what was taken for a partition.
 func (f *fetchCall) refund(p *fetchPart) {
-	if d := p.draft(); d != nil && d.taken {
-		d.taken = false
+	if d := p.draft(); d != nil && d.grant != nil {
 		d.grant.Refund(instant())
+		d.dropGrant()
 		count(&f.broker.dispatch.refunded, d.plan.Cost())
 	}
 }
@@ -236,7 +250,7 @@ func count(to *[2]atomic.Int64, c throttle.Cost) {
 // charged tells whether anything was taken for the answer.
 func (f *fetchCall) charged() bool {
 	for i := range f.parts {
-		if d := f.parts[i].draft(); d != nil && d.taken {
+		if d := f.parts[i].draft(); d != nil && d.grant != nil {
 			return true
 		}
 	}

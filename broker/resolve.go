@@ -171,11 +171,11 @@ func keep(own []*claim, pass func(*claim) bool) []*claim {
 func (r *resolver) fallback(c *connState) groupKey {
 	switch r.unresolved() {
 	case fallbackConnection:
-		return groupKey{name: "connection:" + strconv.FormatUint(c.id, 10)}
+		return groupKey{name: c.marked("connection:" + strconv.FormatUint(c.id, 10))[len(standIn):]}
 	case fallbackShared:
 		return groupKey{name: "shared"}
 	case fallbackNone:
 		return groupKey{}
 	}
-	return groupKey{name: "client:" + c.principal + "/" + c.clientID}
+	return groupKey{name: c.marked("client:" + c.principal + "/" + c.clientID)[len(standIn):]} // one string for all partitions
 }

@@ -110,17 +110,18 @@ func (d *dispatch) forget(t *topic) {
 	}
 }
 
-// subscription is what the limits know a subscription by. What stands in for a group is marked so that it is none's name: a group may well
-// be called "shared".
-func (k groupKey) subscription() string {
-	if k.group || k.name == "" {
-		return k.name
-	}
-	return standIn + k.name
-}
-
-// standIn begins what stands in for a group.
+// standIn begins what the limits know a subscription by that has no group, so that it is none's name: a group may well be called "shared".
 const standIn = "\x00"
+
+// marked is the name of what stands in for a group, as the limits know it. It is the same for all that a connection reads.
+func (c *connState) marked(name string) string {
+	if known := c.standIn.Load(); known != nil && (*known)[len(standIn):] == name {
+		return *known
+	}
+	marked := standIn + name
+	c.standIn.Store(&marked)
+	return marked
+}
 
 // limitsChanged puts limits in force as Broker.dispatchChanged says.
 func (b *Broker) limitsChanged(t *topic) {

@@ -1,6 +1,9 @@
 package throttle
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // Level is whose allowance a counter holds.
 type Level uint8
@@ -88,7 +91,7 @@ func (p *Path) Plan(ahead Cost, now Instant) (plan Plan, refusal Refusal, ok boo
 	}
 	plan.mode = p.rules.Mode
 	if plan.mode == Approximate && plan.left[messages] != noLimit {
-		plan.room = p.rules.MaxReadBatches
+		plan.room = int32(min(p.rules.MaxReadBatches, math.MaxInt32))
 	}
 	return plan, refusal, true
 }

@@ -28,7 +28,7 @@ type Plan struct {
 
 	cut     bool
 	mode    Mode
-	room    int64 // batches that may still be added
+	room    int32 // batches that may still be added
 	left    Cost  // what the scarcest counters have
 	counted Cost  // what was counted against left
 	before  Cost  // counted without the last batch
