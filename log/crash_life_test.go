@@ -24,6 +24,7 @@ func newLife(t testing.TB, seed uint64) *life {
 		f.gap = 0
 	}
 	f.files = int(seed % 3) // 0: enough
+	f.room = []int64{maxMark, 0, 300}[seed/3%3]
 	return f
 }
 

@@ -156,6 +156,33 @@ var scenarios = []scenario{
 		}
 		must(w.t, w.shut())
 	}},
+	{"clean stops with side files", func(w *world) {
+		w.room = 150 // for the smaller one of the two, as long as it is small
+		w.boot()
+		p, q := w.create("a", 1, 0, tiny()), w.create("b", 2, 0, tiny())
+		for i := range 4 {
+			waitAll(w.t, p.must(batchSpec{records: 1, size: 120, time: int64(100 * i), pid: 1, seq: int32(i)}), q.must(batchSpec{records: 1, size: 80, time: int64(i)}))
+			must(w.t, w.shut())
+			w.boot()
+		}
+	}},
+	{"clean stops and not all is used", func(w *world) {
+		w.boot()
+		p, q := w.create("a", 1, 0, tiny()), w.create("b", 2, 0, tiny())
+		old := w.create("c", 3, 0, tiny())
+		waitAll(w.t, p.must(batchSpec{records: 2, pid: 1}), q.must(batchSpec{records: 1, pid: 2, time: 7}), old.must(batchSpec{}))
+		for i := range 3 {
+			must(w.t, w.shut())
+			w.boot()
+			if i == 1 {
+				waitAll(w.t, p.must(batchSpec{records: 1, size: 300 * i, pid: 1, seq: 2}))
+				must(w.t, w.delete(old))
+			}
+		}
+		waitAll(w.t, q.must(batchSpec{records: 1, pid: 2, seq: 1}))
+		must(w.t, w.shut())
+		w.boot()
+	}},
 	{"kill and start", func(w *world) {
 		w.boot()
 		p, q := w.create("a", 1, 0, tiny()), w.create("b", 2, 0, withMode(OS))

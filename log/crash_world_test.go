@@ -27,6 +27,7 @@ type world struct {
 	epoch int32
 	gap   time.Duration // between tries to bring a log back
 	files int           // how many may be open; 0: enough
+	room  int64         // for last segments in the mark of a clean stop, bytes
 	wait  time.Duration // for room to open another; images are looked at meanwhile
 
 	mu     sync.Mutex // guards the books: all below and the parts
@@ -72,7 +73,7 @@ type try struct {
 type sight struct{ base, id int64 }
 
 func newWorld(t testing.TB) *world {
-	w := &world{t: t, mem: vfs.NewMem(), in: &vfs.Injector{}, gap: retryGap, wait: never}
+	w := &world{t: t, mem: vfs.NewMem(), in: &vfs.Injector{}, gap: retryGap, wait: never, room: maxMark}
 	return w
 }
 
@@ -96,7 +97,7 @@ func (w *world) tryBoot() error {
 	}
 	d.SetEpoch(w.epoch)
 	d.retryGap, d.slots.gap = w.gap, w.gap
-	d.files.wait = w.wait
+	d.files.wait, d.markRoom = w.wait, w.room
 	w.mu.Lock()
 	w.dir = d
 	live := w.live()

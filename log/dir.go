@@ -43,7 +43,10 @@ type Dir struct {
 	clean  bool // the last stop was clean: files are as they were closed
 	// recovered: no partition on disk is as an unclean stop left it. Without that a clean mark would be a lie.
 	recovered atomic.Bool
-	lastRun   time.Time // when the last run wrote here for the last time; zero: never
+	last      *lastSegments // that the last stop wrote down, and nobody has used yet
+	stopping  atomic.Bool   // Close was called
+	markRoom  int64         // bytes of last segments that the mark of a clean stop may have
+	lastRun   time.Time     // when the last run wrote here for the last time; zero: never
 	epoch     atomic.Int32
 	slots     *slots
 	syncer    *syncer
@@ -84,7 +87,7 @@ func Open(path string, o Options) (*Dir, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock data directory %s: %w", path, err)
 	}
-	d := &Dir{path: path, fs: o.FS, logger: o.Logger, lock: lock, logs: map[string]*Log{}, retryGap: retryGap}
+	d := &Dir{path: path, fs: o.FS, logger: o.Logger, lock: lock, logs: map[string]*Log{}, retryGap: retryGap, last: &lastSegments{}, markRoom: maxMark}
 	d.syncer = newSyncer(cmp.Or(o.Syncers, defaultSyncers), (*Log).sync)
 	d.sealer = newSyncer(sealers, (*Log).seal)
 	d.files = &descriptors{limit: int64(cmp.Or(o.OpenFiles, DefaultOpenFiles)), wait: roomWait}
@@ -92,6 +95,7 @@ func Open(path string, o Options) (*Dir, error) {
 	d.overfull = newOverfull()
 	d.space = &space{fs: o.FS, dir: path, name: filepath.Join(path, ballastFile), reaper: d.reaper, logger: o.Logger}
 	if err := d.open(len(made) > 0); err != nil {
+		d.last.close()
 		_ = lock.Close()
 		return nil, err
 	}
@@ -153,20 +157,29 @@ func (d *Dir) LastRun() time.Time { return d.lastRun }
 // takeCleanMark reads and removes the mark of a clean stop; its removal is durable before the first append, or a power cut could bring it back.
 func (d *Dir) takeCleanMark() error {
 	name := filepath.Join(d.path, cleanFile)
-	_, err := d.fs.Stat(name)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
+	if err := d.fs.Remove(name + tempSuffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+		d.logger.Warn("part of a mark of a clean stop remains", "file", name+tempSuffix, "error", err)
 	}
-	if err == nil {
-		if err = d.fs.Remove(name); err == nil {
-			err = d.fs.SyncDir(d.path)
-		}
+	last, err := openMark(d.fs, d.path)
+	damaged := errors.Is(err, errBadMark)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case damaged:
+		d.logger.Error("the mark of a clean stop is damaged: partitions are recovered", "file", name, "error", err)
+	case err != nil:
+		return storageError("read clean shutdown mark", err)
+	default:
+		d.last = last
+	}
+	if err = d.fs.Remove(name); err == nil {
+		err = d.fs.SyncDir(d.path)
 	}
 	if err != nil {
 		return storageError("remove clean shutdown mark", err)
 	}
-	d.clean = true
-	d.recovered.Store(true)
+	d.clean = !damaged
+	d.recovered.Store(!damaged)
 	return nil
 }
 
@@ -338,6 +351,7 @@ func (d *Dir) Discard(f Found) error { return d.discard(f.Topic, f.Partition, f.
 const maxGoneName = 180
 
 func (d *Dir) discard(topic string, partition int32, id kproto.TopicID) error {
+	d.last.drop(slotKey{id, partition})
 	path := filepath.Join(d.path, partitionDir(topic, partition))
 	found, err := readMetadata(d.fs, path)
 	if there, eerr := vfs.Exists(d.fs, path); eerr == nil && !there {
@@ -387,7 +401,10 @@ func (d *Dir) Close(ctx context.Context) error {
 	}
 	d.closed = true
 	d.mu.Unlock()
-	allClean, failed := d.closeLogs(ctx)
+	d.stopping.Store(true)
+	mark := d.newMark()
+	defer mark.close()
+	allClean, failed := d.closeLogs(ctx, mark)
 	d.syncer.close()
 	d.sealer.close()
 	d.reaper.close()
@@ -396,8 +413,9 @@ func (d *Dir) Close(ctx context.Context) error {
 		failed = err
 	}
 	if failed == nil && allClean && d.recovered.Load() {
-		failed = d.writeCleanMark()
+		failed = d.writeCleanMark(mark)
 	}
+	d.last.close()
 	if err := d.lock.Close(); err != nil && failed == nil {
 		failed = fmt.Errorf("unlock data directory: %w", err)
 	}
@@ -405,7 +423,7 @@ func (d *Dir) Close(ctx context.Context) error {
 }
 
 // closeLogs closes as many logs beside each other as are synced beside each other. It tells whether all are clean, and the first error.
-func (d *Dir) closeLogs(ctx context.Context) (allClean bool, failed error) {
+func (d *Dir) closeLogs(ctx context.Context, mark *markWriter) (allClean bool, failed error) {
 	allClean = true
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -413,7 +431,7 @@ func (d *Dir) closeLogs(ctx context.Context) (allClean bool, failed error) {
 	for range d.syncer.limit {
 		wg.Go(func() {
 			for l := range work {
-				clean, err := l.close(ctx)
+				clean, err := l.close(ctx, mark)
 				mu.Lock()
 				allClean = allClean && clean
 				if err != nil && failed == nil {
@@ -431,8 +449,17 @@ func (d *Dir) closeLogs(ctx context.Context) (allClean bool, failed error) {
 	return allClean, failed
 }
 
-func (d *Dir) writeCleanMark() error {
-	if err := writeSynced(d.fs, filepath.Join(d.path, cleanFile), nil); err != nil {
+// newMark begins a mark with room for all that the one before had.
+func (d *Dir) newMark() *markWriter {
+	return &markWriter{fs: d.fs, name: filepath.Join(d.path, cleanFile), room: d.markRoom - d.last.size()}
+}
+
+// writeCleanMark comes when everything else is durable.
+func (d *Dir) writeCleanMark(mark *markWriter) error {
+	if err := d.last.copyTo(mark); err != nil {
+		return err
+	}
+	if err := mark.finish(); err != nil {
 		return err
 	}
 	if err := d.fs.SyncDir(d.path); err != nil {

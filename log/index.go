@@ -43,6 +43,14 @@ func encodeTimes(entries []timeEntry) []byte {
 	return b
 }
 
+func decodeOffset(b []byte) offsetEntry {
+	return offsetEntry{binary.BigEndian.Uint32(b), binary.BigEndian.Uint32(b[4:])}
+}
+
+func decodeTime(b []byte) timeEntry {
+	return timeEntry{int64(binary.BigEndian.Uint64(b)), binary.BigEndian.Uint32(b[8:])}
+}
+
 // offsets and times are the two homes of an index behind one face.
 type offsets struct {
 	mem  []offsetEntry
@@ -72,7 +80,7 @@ func (o offsets) at(i int) (offsetEntry, error) {
 	if _, err := o.file.ReadAt(b[:offsetEntrySize], int64(i)*offsetEntrySize); err != nil {
 		return offsetEntry{}, err
 	}
-	return offsetEntry{binary.BigEndian.Uint32(b[:]), binary.BigEndian.Uint32(b[4:])}, nil
+	return decodeOffset(b[:]), nil
 }
 
 func (t times) len() int {
@@ -91,7 +99,7 @@ func (t times) at(i int) (timeEntry, error) {
 	if _, err := t.file.ReadAt(b[:], int64(i)*timeEntrySize); err != nil {
 		return timeEntry{}, err
 	}
-	return timeEntry{int64(binary.BigEndian.Uint64(b[:])), binary.BigEndian.Uint32(b[8:])}, nil
+	return decodeTime(b[:]), nil
 }
 
 var entryBuffers = sync.Pool{New: func() any { return new([timeEntrySize]byte) }}

@@ -44,13 +44,22 @@ func encodeManifest(es []sealedEntry) []byte {
 	b = binary.BigEndian.AppendUint32(b, manifestVersion)
 	b = binary.BigEndian.AppendUint32(b, uint32(len(es)))
 	for _, e := range es {
-		b = binary.BigEndian.AppendUint64(b, uint64(e.base))
-		b = binary.BigEndian.AppendUint64(b, uint64(e.next))
-		b = binary.BigEndian.AppendUint64(b, uint64(e.size))
-		b = binary.BigEndian.AppendUint32(b, e.head)
-		b = binary.BigEndian.AppendUint32(b, e.sum)
+		b = e.append(b)
 	}
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+func (e sealedEntry) append(b []byte) []byte {
+	b = binary.BigEndian.AppendUint64(b, uint64(e.base))
+	b = binary.BigEndian.AppendUint64(b, uint64(e.next))
+	b = binary.BigEndian.AppendUint64(b, uint64(e.size))
+	b = binary.BigEndian.AppendUint32(b, e.head)
+	return binary.BigEndian.AppendUint32(b, e.sum)
+}
+
+func decodeSealedEntry(b []byte) sealedEntry {
+	return sealedEntry{int64(binary.BigEndian.Uint64(b)), int64(binary.BigEndian.Uint64(b[8:])), int64(binary.BigEndian.Uint64(b[16:])),
+		binary.BigEndian.Uint32(b[24:]), binary.BigEndian.Uint32(b[28:])}
 }
 
 func decodeManifest(b []byte) ([]sealedEntry, error) {
@@ -67,9 +76,7 @@ func decodeManifest(b []byte) ([]sealedEntry, error) {
 	}
 	es := make([]sealedEntry, n)
 	for i := range es {
-		x := b[i*sealedEntrySize:]
-		es[i] = sealedEntry{int64(binary.BigEndian.Uint64(x)), int64(binary.BigEndian.Uint64(x[8:])), int64(binary.BigEndian.Uint64(x[16:])),
-			binary.BigEndian.Uint32(x[24:]), binary.BigEndian.Uint32(x[28:])}
+		es[i] = decodeSealedEntry(b[i*sealedEntrySize:])
 		if e := es[i]; e.base < 0 || e.next < e.base || e.size < 0 || i > 0 && e.base < es[i-1].next {
 			return nil, errBadManifest
 		}

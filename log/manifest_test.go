@@ -159,6 +159,8 @@ func TestLostSegmentsAreNotCompacted(t *testing.T) {
 func TestListIsMadeAnew(t *testing.T) {
 	x := newSealedLog(t)
 	want := read(t, x.disk, manifestName)
+	sealed, err := decodeManifest([]byte(want))
+	must(t, err)
 	spoils := []func(fs vfs.FS){func(fs vfs.FS) { must(t, fs.Remove(manifestName)) }}
 	for bit := int64(3); bit < int64(8*len(want)); bit += 37 {
 		spoils = append(spoils, func(fs vfs.FS) { flipBit(t, fs, manifestName, bit) })
@@ -177,8 +179,8 @@ func TestListIsMadeAnew(t *testing.T) {
 			t.Fatalf("case %d: %v can be read, said %q", i, ok, said.errors)
 		}
 		must(t, d.Close(context.Background()))
-		if got := read(t, y.disk, manifestName); got != want {
-			t.Fatalf("case %d: the list is another", i)
+		if got, err := readManifest(y.disk, "data/a-0"); err != nil || len(got) != len(sealed)+1 || !slices.Equal(got[:len(sealed)], sealed) {
+			t.Fatalf("case %d: the list is %+v and was %+v, without the last segment (%v)", i, got, sealed, err)
 		}
 	}
 }

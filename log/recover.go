@@ -31,6 +31,7 @@ func (l *Log) open() error {
 	if err == nil {
 		l.become(stateOpen)
 		l.offline, l.failed = nil, false
+		l.dir.last.drop(slotKey{l.id, l.partition})
 		l.leaveRoom()
 		return nil
 	}
@@ -248,7 +249,7 @@ func (l *Log) openSegments(bases []int64, m sealedList, sl slot, known, clean bo
 		}
 	}
 	l.checkLengths()
-	if err := l.loadEpochs(first, sl, clean); err != nil {
+	if err := l.loadEpochs(first, sl); err != nil {
 		return err
 	}
 	if clean {
@@ -267,16 +268,13 @@ func (l *Log) openSegments(bases []int64, m sealedList, sl slot, known, clean bo
 }
 
 // loadEpochs reads the checkpoint or, if it is missing or not as it was written, the headers of the segments that recovery will not read.
-func (l *Log) loadEpochs(first int, sl slot, clean bool) error {
+func (l *Log) loadEpochs(first int, sl slot) error {
 	es, sum, err := readEpochs(l.dir.fs, l.path())
 	if err == nil && sum == sl.epochs {
 		l.epochs, l.epochsSum = es, sum
 		return nil
 	}
 	l.epochs = nil
-	if clean {
-		first = len(l.segs)
-	}
 	for _, s := range l.segs[:first] {
 		if err := s.eachHeader(func(h kproto.Batch) { l.epochs.assign(h.LeaderEpoch(), h.BaseOffset()) }); err != nil {
 			return err
@@ -308,9 +306,21 @@ func (s *segment) openSealed() error {
 
 var errNotClean = errors.New("not as a clean stop leaves it")
 
-// openClean loads the last segment after a clean stop: its indexes, the few headers after the last index entry, and the producers.
+// openClean loads the last segment after a clean stop: its indexes and the producers, from the mark of the stop or else from side files, and the few headers
+// after the last index entry.
 func (l *Log) openClean() error {
 	s := l.active()
+	last, err := l.dir.last.find(slotKey{l.id, l.partition})
+	switch {
+	case errors.Is(err, ErrStorage):
+		return err
+	case err != nil:
+		return fmt.Errorf("%w: %w", errNotClean, err)
+	case last != nil && last.entry.base != s.base:
+		return fmt.Errorf("%w: the last segment is %s, it was that of offset %d", errNotClean, s.path(logSuffix), last.entry.base)
+	case last != nil:
+		s.listed = &last.entry
+	}
 	if err := s.openSealed(); err != nil {
 		return err
 	}
@@ -325,23 +335,43 @@ func (l *Log) openClean() error {
 		}
 		s.head, s.sum, s.summed = e.head, e.sum, e.size == s.size && s.size > 0
 	}
-	if err := s.loadIndexes(); err != nil {
+	if last != nil {
+		s.useLast(last)
+	} else if err := s.loadIndexes(); err != nil {
 		return fmt.Errorf("%w: %w", errNotClean, err)
 	}
 	var from int64
 	if n := len(s.offsets.mem); n > 0 {
 		from = int64(s.offsets.mem[n-1].pos)
 	}
-	if err := s.walkTail(from); err != nil {
+	newest, err := s.walkTail(from)
+	if err != nil {
 		return fmt.Errorf("%w: %w", errNotClean, err)
 	}
 	l.end, l.durable = s.next, s.next
 	l.visible = visible{s.next, s, s.size}
-	if err := l.loadProducers(l.segs, l.end); err != nil {
-		return err
-	}
 	l.recovery = s.base
-	return nil
+	if last != nil {
+		l.producers = last.producers
+		l.epochsDirty = l.epochsSum == 0 || !slices.Equal(l.epochs, last.epochs)
+		l.epochs = last.epochs
+		return nil
+	}
+	if newest > l.epochs.last() { // the checkpoint is lost
+		if err := s.eachHeader(func(h kproto.Batch) { l.epochs.assign(h.LeaderEpoch(), h.BaseOffset()) }); err != nil {
+			return err
+		}
+		l.epochsDirty = true
+	}
+	return l.loadProducers(l.segs, l.end)
+}
+
+// useLast takes the indexes of a segment from the mark of a clean stop.
+func (s *segment) useLast(x *lastSegment) {
+	s.offsets, s.times = offsets{mem: x.offsets}, times{mem: x.times}
+	if n := len(x.times); n > 0 {
+		s.maxTime, s.maxTimeOffset = x.times[n-1].time, s.base+int64(x.times[n-1].rel)
+	}
 }
 
 // loadIndexes reads the index files of a segment that will be appended to into memory.
@@ -370,8 +400,8 @@ func (s *segment) loadIndexes() error {
 	return nil
 }
 
-// walkTail goes over the headers from a batch's position to the end, which must be a batch's end.
-func (s *segment) walkTail(from int64) error {
+// walkTail goes over the headers from a batch's position to the end, which must be a batch's end. It gives the last one's leader epoch, -1 if there is none.
+func (s *segment) walkTail(from int64) (epoch int32, err error) {
 	if s.size > 0 {
 		first := newWalker(s.file, 0, s.size)
 		h, _, _, err := first.next()
@@ -382,15 +412,15 @@ func (s *segment) walkTail(from int64) error {
 	}
 	w := newWalker(s.file, from, s.size)
 	defer w.close()
-	for {
+	for epoch = -1; ; {
 		h, pos, size, err := w.next()
 		if errors.Is(err, io.EOF) {
-			return nil
+			return epoch, nil
 		}
 		if err != nil {
-			return err
+			return -1, err
 		}
-		s.next = h.NextOffset()
+		s.next, epoch = h.NextOffset(), h.LeaderEpoch()
 		s.sinceIndex = pos + size - from
 		if h.MaxTimestamp() > s.maxTime && h.Count() > 0 {
 			s.maxTime, s.maxTimeOffset = h.MaxTimestamp(), h.LastOffset()

@@ -69,6 +69,11 @@ func Repair(fs vfs.FS, dir string, execute bool) (*Repaired, error) {
 	if err := v.run(partitions); err != nil {
 		return nil, err
 	}
+	if execute {
+		if err := r.takeMark(v); err != nil {
+			return nil, err
+		}
+	}
 	for _, p := range v.parts {
 		if err := r.partition(p, execute); err != nil {
 			return nil, err
@@ -132,6 +137,24 @@ func (r *repairer) finishSwaps(data string, partitions []string) error {
 		}
 	}
 	return slots.close()
+}
+
+// takeMark removes the mark of a clean stop if anything is to be repaired: a last segment will not be the one that it tells of.
+func (r *repairer) takeMark(v *verifier) error {
+	if !slices.ContainsFunc(v.parts, func(p *partVerifier) bool { return len(p.losses) > 0 }) {
+		return nil
+	}
+	err := r.fs.Remove(filepath.Join(v.data, cleanFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = r.fs.SyncDir(v.data)
+	}
+	if err != nil {
+		return storageError("remove clean shutdown mark", err)
+	}
+	return nil
 }
 
 // partition repairs one partition, or lists what it would do.

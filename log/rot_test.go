@@ -38,13 +38,27 @@ type partContent struct {
 
 func (p *partContent) open(d *Dir) *Log { return d.Log("a", testTopic, p.n, tiny()) }
 
-// newRotten fills two partitions over two runs. Stopped cleanly or not.
-func newRotten(t testing.TB, clean bool) *rotten {
+// ending is how the last run of a directory ended.
+type ending string
+
+const (
+	killed    ending = "killed"
+	marked    ending = "stopped, all in the mark"
+	sideFiles ending = "stopped, with side files"
+)
+
+var endings = []ending{killed, marked, sideFiles}
+
+// newRotten fills two partitions over two runs.
+func newRotten(t testing.TB, how ending) *rotten {
 	r := &rotten{disk: vfs.NewMem(), files: map[string]int64{}}
 	var d *Dir
 	for run := range 2 {
 		d = openDir(t, r.disk)
 		d.SetEpoch(int32(3 + run))
+		if how == sideFiles {
+			d.markRoom = 0
+		}
 		for i := range 6 {
 			for n := range int32(2) {
 				l := d.Log("a", testTopic, n, tiny())
@@ -58,7 +72,7 @@ func newRotten(t testing.TB, clean bool) *rotten {
 	for n := range int32(2) {
 		r.want = append(r.want, contentOf(t, d, n))
 	}
-	r.stop(t, d, clean)
+	r.stop(t, d, how != killed)
 	return r
 }
 
@@ -218,10 +232,10 @@ func (p *partContent) same(l *Log, o Offsets) error {
 
 // TestBitRot flips bits, cuts files short, and deletes them. SLUICE_ROT_STRIDE=1 flips every bit.
 func TestBitRot(t *testing.T) {
-	for _, clean := range []bool{true, false} {
-		r := newRotten(t, clean)
+	for _, how := range endings {
+		r := newRotten(t, how)
 		cases := r.spoil(t, func(name string, _ int64, err error) bool { return undetectable(name, err) })
-		t.Logf("clean %v: %d cases in %d files", clean, cases, len(r.files))
+		t.Logf("%s: %d cases in %d files", how, cases, len(r.files))
 	}
 }
 
@@ -253,8 +267,8 @@ func (r *rotten) spoil(t *testing.T, unseen func(name string, bit int64, err err
 
 // TestSwappedFiles puts every two files in each other's place, and every file in the place of every other.
 func TestSwappedFiles(t *testing.T) {
-	for _, clean := range []bool{true, false} {
-		r := newRotten(t, clean)
+	for _, how := range endings {
+		r := newRotten(t, how)
 		names := slices.Sorted(maps.Keys(r.files))
 		cases, stride := 0, 1
 		if testing.Short() {
@@ -274,11 +288,11 @@ func TestSwappedFiles(t *testing.T) {
 				}
 				cases++
 				if err := r.check(disk.Crash(vfs.KeepEverything)); err != nil && !undetectable(a, err) && !undetectable(b, err) {
-					t.Errorf("clean %v: %s and %s: %v", clean, a, b, err)
+					t.Errorf("%s: %s and %s: %v", how, a, b, err)
 				}
 			}
 		}
-		t.Logf("clean %v: %d cases", clean, cases)
+		t.Logf("%s: %d cases", how, cases)
 	}
 }
 

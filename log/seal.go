@@ -27,7 +27,7 @@ func (l *Log) seal() {
 	l.mu.Lock()
 	w, open := l.seals, l.state == stateOpen
 	l.mu.Unlock()
-	sealed := open && l.finishSealing(w)
+	sealed := open && (l.leaveToClose(w) || l.finishSealing(w))
 	if sealed && len(w.sealing) > 0 {
 		l.forgetSnapshots()
 	}
@@ -35,6 +35,12 @@ func (l *Log) seal() {
 		s.seg.release()
 	}
 	l.dir.reaper.add(l.endSeal(sealed), l.cfg.Load().FileDeleteDelay)
+}
+
+// leaveToClose tells whether there is nothing left to do because the log is about to be closed: what is wanted is the leader epoch checkpoint alone, and the mark
+// of a clean stop has the epochs too.
+func (l *Log) leaveToClose(w *syncWork) bool {
+	return l.dir.stopping.Load() && len(w.sealing) == 0 && !w.unlisted
 }
 
 // endSeal gives the files of segments that could not go when the log start was moved beyond them.

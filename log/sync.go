@@ -390,7 +390,7 @@ func (l *Log) freshSegment() error {
 
 // close makes everything durable and writes the side files of the last segment too. Without an error, clean tells whether the next start may trust
 // the files: it may not where damage was found, which it must find again, nor where nobody looked after an unclean stop.
-func (l *Log) close(ctx context.Context) (clean bool, err error) {
+func (l *Log) close(ctx context.Context, mark *markWriter) (clean bool, err error) {
 	l.mu.Lock()
 	l.stopCleaning()
 	l.stopTimer()
@@ -409,8 +409,8 @@ func (l *Log) close(ctx context.Context) (clean bool, err error) {
 	case stateCut, stateFrozen, stateOffline:
 		return false, fmt.Errorf("not clean: %w", l.offline)
 	}
-	if err = l.closeFiles(); err != nil && l.dir.space.noticed(err) {
-		err = l.closeFiles()
+	if err = l.closeFiles(mark); err != nil && l.dir.space.noticed(err) {
+		err = l.closeFiles(mark)
 	}
 	l.become(stateOffline)
 	l.offline = ErrClosed
@@ -458,12 +458,15 @@ func (l *Log) finishSync() {
 	l.waitSync(context.Background())
 }
 
-func (l *Log) closeFiles() error {
+func (l *Log) closeFiles(mark *markWriter) error {
 	if len(l.segs) == 0 {
 		return nil
 	}
 	if l.durable < l.end {
 		return fmt.Errorf("%w: appends from offset %d on are not synced", ErrStorage, l.durable)
+	}
+	if marked, err := l.markLast(mark); marked || err != nil {
+		return err
 	}
 	if l.epochsDirty {
 		var err error
@@ -494,6 +497,32 @@ func (l *Log) closeFiles() error {
 		return err
 	}
 	return l.removeOldSnapshots(l.recovery, l.active().next)
+}
+
+// markLast puts the last segment into the mark of a clean stop, if it is the only one without side files. The slot is synced before the mark is.
+func (l *Log) markLast(mark *markWriter) (marked bool, err error) {
+	s := l.active()
+	if l.damage != nil || l.unlisted || len(l.sealing) > 0 || s.sealed {
+		return false, nil
+	}
+	s.noteTime()
+	l.producers.expire(time.Now().UnixMilli(), l.cfg.Load().ProducerExpiration)
+	x := lastSegment{offsets: s.offsets.mem, times: s.times.mem, epochs: l.epochs, producers: l.producers}
+	if x.large() {
+		return false, nil
+	}
+	if x.entry, err = s.entry(); err != nil {
+		return false, err
+	}
+	if marked, err = mark.add(slotKey{l.id, l.partition}, x.encode()); !marked || err != nil {
+		return false, err
+	}
+	l.recovery = s.base
+	if l.slotIndex < 0 {
+		l.slotIndex = l.dir.slots.assign()
+	}
+	_, err = l.dir.slots.write(l.slotIndex, l.slot())
+	return true, err
 }
 
 // AdvanceStart moves the log start offset forward (DeleteRecords); it is durable when it returns. offset must not pass the high watermark (ErrOffsetOutOfRange).

@@ -136,15 +136,17 @@ type verifier struct {
 	fs     vfs.FS
 	data   string
 	slots  map[slotKey]slot
+	last   *lastSegments // that have no side files
 	report *Report
 	parts  []*partVerifier
 }
 
 func (v *verifier) run(partitions []string) error {
 	var err error
-	if v.report.Clean, err = vfs.Exists(v.fs, filepath.Join(v.data, cleanFile)); err != nil {
+	if err = v.readMark(); err != nil {
 		return err
 	}
+	defer v.last.close()
 	if err := v.readSlots(); err != nil {
 		return err
 	}
@@ -155,6 +157,22 @@ func (v *verifier) run(partitions []string) error {
 			return err
 		}
 		v.report.Partitions = append(v.report.Partitions, p.out)
+	}
+	return nil
+}
+
+// readMark tells whether the last stop was clean. A mark that does not check is none to the next start.
+func (v *verifier) readMark() error {
+	last, err := openMark(v.fs, v.data)
+	v.last = &lastSegments{}
+	switch {
+	case err == nil:
+		v.report.Clean, v.last = true, last
+	case errors.Is(err, errBadMark):
+		v.report.Findings = append(v.report.Findings, Finding{File: filepath.Join(v.data, cleanFile), Position: -1, Offset: -1, End: -1,
+			Message: err.Error() + ": the next start recovers, as if the last stop had not been clean"})
+	case !errors.Is(err, os.ErrNotExist):
+		return err
 	}
 	return nil
 }
@@ -191,6 +209,7 @@ type partVerifier struct {
 	out     Verified
 	slot    slot
 	known   bool
+	marked  bool // the mark of a clean stop stands in for the last segment's side files
 	entries []iofs.DirEntry
 
 	losses    []loss // what repair would cut out
@@ -243,6 +262,13 @@ func (p *partVerifier) findSlot(name string) error {
 		p.note(filepath.Join(p.dir, metadataFile), -1, -1, "%v: which topic the directory belongs to is not known from it", err)
 	case err != nil:
 		return err
+	}
+	last, err := p.v.last.find(slotKey{id, partition})
+	if errors.Is(err, ErrStorage) {
+		return err
+	}
+	if p.marked = err != nil || last != nil; err != nil {
+		p.note(filepath.Join(p.v.data, cleanFile), -1, -1, "what it says of %s cannot be read (%v): the next start recovers the partition", p.dir, err)
 	}
 	if p.slot, p.known = p.v.slots[slotKey{id, partition}]; p.known {
 		p.out.Start, p.out.End, p.out.Durable = p.slot.start, p.slot.start, p.slot.durable
@@ -379,8 +405,8 @@ func (p *partVerifier) checkSegment(s *segment, next int64) error {
 	}
 	p.checkListed(s, size)
 	s.noteTime()
-	if p.swapped[s.base] {
-		return nil // the indexes there are those of the segment that it replaces
+	if p.swapped[s.base] || p.marked && next == maxOffset {
+		return nil // the indexes there are those of the segment that it replaces, or of an earlier stop
 	}
 	return p.checkIndexes(s, next != maxOffset || p.v.report.Clean)
 }

@@ -93,13 +93,16 @@ func (s *segment) wrongTimes(t times) (string, error) {
 	return "", nil
 }
 
+// sideFilesDue: they are all up to date. After a stop that was not clean they need not be, nor where its mark has what they would say.
+func (p *partVerifier) sideFilesDue() bool { return p.v.report.Clean && !p.marked }
+
 func (p *partVerifier) checkEpochs() error {
 	name := filepath.Join(p.dir, epochFile)
 	es, _, err := readEpochs(p.v.fs, p.dir)
 	var pathErr *os.PathError
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		if p.v.report.Clean && len(p.epochs) > 0 {
+		if p.sideFilesDue() && len(p.epochs) > 0 {
 			p.note(name, -1, -1, "missing"+rebuilt)
 		}
 	case errors.As(err, &pathErr):
@@ -127,7 +130,7 @@ func (p *partVerifier) sameEpochs(es epochs) bool {
 	old := slices.DeleteFunc(slices.Clone(es), func(e epochEntry) bool { return e.start >= below })
 	es = slices.DeleteFunc(es, func(e epochEntry) bool { return e.start < below })
 	mine = slices.DeleteFunc(mine, func(e epochEntry) bool { return e.start < below || e.epoch <= old.last() })
-	if p.v.report.Clean {
+	if p.sideFilesDue() {
 		return slices.Equal(es, mine)
 	}
 	n := min(len(es), len(mine))

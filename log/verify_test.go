@@ -38,11 +38,11 @@ func findings(r *Report) string {
 }
 
 func TestVerifySound(t *testing.T) {
-	for _, clean := range []bool{true, false} {
-		r := newRotten(t, clean)
+	for _, how := range endings {
+		r := newRotten(t, how)
 		report := mustVerify(t, r.disk, "data")
-		if report.Damaged() || report.Clean != clean || len(report.Partitions) != 2 || findings(report) != "" {
-			t.Errorf("clean %v: %+v\n%s", clean, report, findings(report))
+		if report.Damaged() || report.Clean == (how == killed) || len(report.Partitions) != 2 || findings(report) != "" {
+			t.Errorf("%s: %+v\n%s", how, report, findings(report))
 		}
 		p := report.Partitions[0]
 		if want := r.want[0]; p.Batches != int64(len(want.batches)) || p.End != want.offsets.End || p.Start != 0 || p.Durable != want.recorded {
@@ -82,7 +82,11 @@ func TestVerifyFindings(t *testing.T) {
 		{"metadata", true, func(fs vfs.FS) { must(t, fs.Remove("data/a-0/"+metadataFile)) }, false, "which topic"},
 		{"slot", true, func(fs vfs.FS) { flipBit(t, fs, "data/"+durableFile, 93) }, true, "cannot be read"},
 	} {
-		r := newRotten(t, c.clean)
+		how := killed
+		if c.clean {
+			how = sideFiles
+		}
+		r := newRotten(t, how)
 		c.spoil(r.disk)
 		report := mustVerify(t, r.disk, "data")
 		if report.Damaged() != c.damage || !strings.Contains(findings(report), c.says) {
@@ -158,7 +162,7 @@ func TestVerifyCannotCheck(t *testing.T) {
 }
 
 func TestDump(t *testing.T) {
-	r := newRotten(t, true)
+	r := newRotten(t, sideFiles)
 	var batches []DumpedBatch
 	must(t, Dump(r.disk, "data/a-0", Dumper{Records: true, Batch: func(b DumpedBatch) error { batches = append(batches, b); return nil }}))
 	if len(batches) != len(r.want[0].batches) {
@@ -185,7 +189,7 @@ func TestDump(t *testing.T) {
 }
 
 func TestDumpIndexes(t *testing.T) {
-	r := newRotten(t, true)
+	r := newRotten(t, sideFiles)
 	at := map[int64]int64{}
 	must(t, Dump(r.disk, "data/a-0/00000000000000000006.log", Dumper{Batch: func(b DumpedBatch) error { at[b.LastOffset] = b.Position; return nil }}))
 	n := 0

@@ -75,12 +75,32 @@ var storage = []mutant{
 	{
 		name: "removal of the clean mark not synced", gate: true,
 		file: "log/dir.go", pkg: inLog, tests: powerCuts,
-		old: "if err = d.fs.Remove(name); err == nil {\n\t\t\terr = d.fs.SyncDir(d.path)\n\t\t}", new: "err = d.fs.Remove(name)",
+		old: "if err = d.fs.Remove(name); err == nil {\n\t\terr = d.fs.SyncDir(d.path)\n\t}", new: "err = d.fs.Remove(name)",
 	},
 	{
 		name: "clean mark not synced",
 		file: "log/dir.go", pkg: inLog, tests: powerCuts,
-		old: "if err := writeSynced(d.fs, filepath.Join(d.path, cleanFile), nil); err != nil {\n\t\treturn err\n\t}\n\tif err := d.fs.SyncDir(d.path); err != nil {", new: "if err := writeSynced(d.fs, filepath.Join(d.path, cleanFile), nil); err != nil {",
+		old: "if err := mark.finish(); err != nil {\n\t\treturn err\n\t}\n\tif err := d.fs.SyncDir(d.path); err != nil {", new: "if err := mark.finish(); err != nil {",
+	},
+	{
+		name: "clean mark renamed before it is synced", gate: true,
+		file: "log/mark.go", pkg: inLog, tests: powerCuts,
+		old: "if err := m.file.Sync(); err != nil {", new: "if err := error(nil); err != nil {",
+	},
+	{
+		name: "producers not in the clean mark", gate: true,
+		file: "log/sync.go", pkg: inLog, tests: powerCuts,
+		old: "epochs: l.epochs, producers: l.producers}", new: "epochs: l.epochs, producers: producers{}}",
+	},
+	{
+		name: "clean mark forgets who was not used",
+		file: "log/dir.go", pkg: inLog, tests: "TestMarkKeeps",
+		old: "\tif err := d.last.copyTo(mark); err != nil {\n\t\treturn err\n\t}\n", new: "",
+	},
+	{
+		name: "last segment of an earlier stop kept in the clean mark",
+		file: "log/recover.go", pkg: inLog, tests: "TestMarkKeeps",
+		old: "\t\tl.dir.last.drop(slotKey{l.id, l.partition})\n", new: "",
 	},
 	{
 		name: "failed sync tried again", gate: true,
