@@ -451,8 +451,11 @@ func TestStart(t *testing.T) {
 		r := &rig{t: t}
 		r.log.Append([]machine.Record{entry(1)}, time.Time{})
 		r.log.FailReplays(errDisk)
+		release := r.log.HoldReplays() // else it may have failed before anybody asks
 		r.shard = coord.Start(newLedger(&r.faults), &r.log, r.options())
 		r.do("a", put{2})
+		r.expect()
+		release()
 		r.expect("a" + notDurable)
 		r.log.FailReplays(nil)
 		r.do("b", put{2})

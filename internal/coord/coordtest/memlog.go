@@ -20,6 +20,7 @@ type MemLog struct {
 	appends int
 
 	failAppend, failReplay error
+	replays                chan struct{} // what a replay waits for; nil: nothing
 }
 
 // Hold leaves appends pending from now on, until Sync, FailSync or Release.
@@ -82,6 +83,20 @@ func (l *MemLog) FailReplays(err error) {
 	l.failReplay = err
 }
 
+// HoldReplays has every Replay wait until release is called.
+func (l *MemLog) HoldReplays() (release func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	held := make(chan struct{})
+	l.replays = held
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.replays = nil
+		close(held)
+	}
+}
+
 // Durable gives the records that a replay would show.
 func (l *MemLog) Durable() []machine.Record {
 	l.mu.Lock()
@@ -125,6 +140,12 @@ var errUnresolved = errors.New("coordtest: replay while an append is pending: it
 
 // Replay implements coord.Log.
 func (l *MemLog) Replay(fn func(machine.Record) error) error {
+	l.mu.Lock()
+	held := l.replays
+	l.mu.Unlock()
+	if held != nil {
+		<-held
+	}
 	l.mu.Lock()
 	records, pending, err := clone(l.durable), len(l.pending), l.failReplay
 	l.mu.Unlock()
