@@ -309,6 +309,7 @@ func TestDamagedSegmentIsNotCompacted(t *testing.T) {
 			for i := range 4 {
 				r.put(0, false, "a=1", fmt.Sprintf("b=%d", i))
 			}
+			r.log.finishSync() // files come and go until all is sealed
 			file := "data/t-0/00000000000000000002.log"
 			switch name {
 			case "a record":
@@ -329,6 +330,7 @@ func TestDamagedSegmentIsNotCompacted(t *testing.T) {
 			if _, again := r.tryClean(); !errors.Is(again, ErrUncleanable) {
 				t.Fatalf("next run: %v", again)
 			}
+			r.log.finishSync()
 			after, err := contents(r.disk)
 			must(t, err)
 			for f := range before {
