@@ -130,7 +130,11 @@ func TestBatchesAndBytesByPeriod(t *testing.T) {
 
 // Two thousand pairs of partition and group share the broker's limit: all of it leaves and no more, and nobody is left out.
 func TestManyPartitionsShareOneLimit(t *testing.T) {
-	const partitions, groups, rate, seconds = 200, 10, 4000, 10
+	const partitions, groups, rate = 200, 10, 4000
+	seconds := int64(10)
+	if testing.Short() {
+		seconds = 3
+	}
 	inBubble(t, throttle.Settings{Broker: msgs(rate), Mode: throttle.Precise}, func(b *bubble) {
 		x := b.topic("x", partitions, nil)
 		b.backlog(x, 30, 1, 10)
@@ -140,7 +144,7 @@ func TestManyPartitionsShareOneLimit(t *testing.T) {
 		}
 		var readers []*reader
 		for g := range groups {
-			readers = append(readers, b.read(fmt.Sprint("g", g), seconds*time.Second, nil, slices.Clone(asked)...))
+			readers = append(readers, b.read(fmt.Sprint("g", g), time.Duration(seconds)*time.Second, nil, slices.Clone(asked)...))
 		}
 		b.readers.Wait()
 		total, left := int64(0), 0

@@ -81,8 +81,9 @@ func cutPowerInImport(t *testing.T) {
 	m := kafkaOnMem(t)
 	var done atomic.Bool
 	s := &crashtest.Sweep[bool]{Name: "import", Promises: done.Load, Seeds: 1, Stride: 7}
+	least := 50
 	if testing.Short() {
-		s.Stride = 21
+		s.Stride, s.Seeds, s.Every, least = 21, 0, 5, 15
 	}
 	s.Check = func(img *vfs.Mem, done, _ bool) error { return afterImport(t.Context(), img, done) }
 	s.Attach(m)
@@ -95,7 +96,7 @@ func cutPowerInImport(t *testing.T) {
 		t.Error(err)
 	}
 	t.Logf("%d images", s.Images())
-	if s.Images() < 50 {
+	if s.Images() < least {
 		t.Error("the power was hardly cut")
 	}
 }
@@ -206,8 +207,12 @@ func hasOffsets(b *Broker) bool {
 
 // TestImportDiskErrors: whatever the disk refuses, there is an error and no topic, or a later start finds them all.
 func TestImportDiskErrors(t *testing.T) {
+	stride := 3
+	if testing.Short() {
+		stride = 11
+	}
 	for _, kind := range []vfs.Kind{vfs.OpCreate, vfs.OpMkdir, vfs.OpWrite, vfs.OpSync, vfs.OpSyncDir, vfs.OpRename} {
-		for n := 1; ; n += 3 {
+		for n := 1; ; n += stride {
 			m, faults := kafkaOnMem(t), &vfs.Injector{}
 			faults.Add(vfs.Fault{Ops: kind, Nth: n})
 			o := importOptions(m)

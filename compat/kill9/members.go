@@ -32,7 +32,7 @@ const (
 	session   = 2 * time.Second
 	heartbeat = 200 * time.Millisecond
 	// groupsTimeout bounds the times that the groups have to begin, and to come to the end of the log.
-	groupsTimeout = time.Minute
+	groupsTimeout = 3 * time.Minute
 )
 
 // groupFlags allow so short a session.

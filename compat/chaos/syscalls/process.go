@@ -19,9 +19,9 @@ import (
 
 const (
 	// startTime is how long a broker may take until it is ready, on a busy machine.
-	startTime = 30 * time.Second
+	startTime = time.Minute
 	// stopTime is how long it may take after SIGTERM: the 5 s it promises, and what a busy machine adds.
-	stopTime = 10 * time.Second
+	stopTime = 30 * time.Second
 )
 
 var errExited = errors.New("the broker ended before it was ready")

@@ -12,7 +12,7 @@ import (
 )
 
 // replyTime is how long a reply may take before the broker counts as hung.
-const replyTime = 20 * time.Second
+const replyTime = time.Minute
 
 // maxReply bounds what is read of one reply, in bytes.
 const maxReply = 16 << 20
