@@ -6,6 +6,8 @@ LISTEN ?= 127.0.0.1:9092
 DATA ?= ./sluice-data
 # Fuzzing time for each decoder (make fuzz FUZZTIME=1h).
 FUZZTIME ?= 10s
+# What a package's tests may take on a machine that is busy with other things; go test's own ten minutes are too few there.
+TIMEOUT ?= 40m
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .PHONY: help build run test race fuzz crash long bench bench-compare lint generate compat chaos mutants check clean
@@ -20,7 +22,7 @@ run: build ## build and start a broker on LISTEN with data in DATA
 	$(BIN) serve --data-dir $(DATA) --listen $(LISTEN)
 
 test: lint build ## everything a change must pass: lint, tests, race, a little fuzzing, real clients, kills, planted bugs
-	$(GO) test -count=1 ./...
+	$(GO) test -count=1 -timeout $(TIMEOUT) ./...
 	$(MAKE) race
 	$(MAKE) fuzz
 	$(MAKE) compat
@@ -28,7 +30,7 @@ test: lint build ## everything a change must pass: lint, tests, race, a little f
 	$(MAKE) mutants
 
 race: ## the short tests under the race detector
-	$(GO) test -race -short -count=1 ./...
+	$(GO) test -race -short -count=1 -timeout $(TIMEOUT) ./...
 
 fuzz: ## FUZZTIME of fuzzing for each decoder
 	GO='$(GO)' FUZZTIME='$(FUZZTIME)' scripts/fuzz
