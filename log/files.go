@@ -41,9 +41,10 @@ const (
 	roomTries = 10
 	// roomLook is how often an append looks.
 	roomLook = time.Millisecond
-	// sweepPause is for how many times as long as a sweep took that made no room there is no other. A fetch may ask for room for ten thousand partitions while
-	// everything is in use.
+	// sweepPause is for how many times as long as a sweep took that made no room there is no other, if it looked at more than fewLogs. A fetch may ask for room
+	// for ten thousand partitions while everything is in use. A short sweep is repeated at once: others may have let go of something by then.
 	sweepPause = 8
+	fewLogs    = 500
 )
 
 // OpenFiles tells how many files of segments are open, how many may be, and how often one was opened since the start.
@@ -123,7 +124,7 @@ func (f *descriptors) makeRoom(room func() bool) {
 		return
 	}
 	limit := f.appendLimit()
-	if f.sweep(2, limit-limit/sweepShare-1); !room() {
+	if f.sweep(2, limit-limit/sweepShare-1); !room() && f.len() > fewLogs {
 		ended := time.Now()
 		f.again = ended.Add(sweepPause * ended.Sub(began))
 	}

@@ -252,7 +252,8 @@ func TestAllFilesInUse(t *testing.T) {
 	})
 }
 
-// watchedLog has so many segments of one batch each, and no more than so many files open.
+// watchedLog has so many segments of one batch each, all but the last sealed, and no more than so many files open. Whoever seals a segment holds it, so that
+// no sweep closes its files.
 func watchedLog(t *testing.T, bound int64, segments int) (*fileWatch, *Dir, *Log) {
 	t.Helper()
 	w := &fileWatch{FS: vfs.NewMem(), t: t}
@@ -264,6 +265,7 @@ func watchedLog(t *testing.T, bound int64, segments int) (*fileWatch, *Dir, *Log
 	for range segments {
 		mustWait(t, mustAppend(t, l, batchSpec{records: 1, size: 500}))
 	}
+	l.finishSync()
 	return w, d, l
 }
 
@@ -273,7 +275,6 @@ func TestManyReadersAtOnce(t *testing.T) {
 	w, d, l := watchedLog(t, bound, readers+1)
 	for open := int64(bound); open > 0; open, _, _ = d.OpenFiles() {
 		d.CloseIdle()
-		time.Sleep(time.Millisecond) // for who seals the segments
 	}
 	for i := range int64(readers) {
 		must(t, l.admitRead(i))
@@ -306,14 +307,6 @@ func TestManyReadersAtOnce(t *testing.T) {
 func TestIndexesNeedRoom(t *testing.T) {
 	const bound, segments = 10, 6
 	w, d, l := watchedLog(t, bound, segments)
-	sealed := func() bool {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		return l.segs[segments-2].sealed
-	}
-	for !sealed() {
-		time.Sleep(time.Millisecond)
-	}
 	if n := len(readAll(t, l)); n != segments {
 		t.Errorf("%d batches", n)
 	}
