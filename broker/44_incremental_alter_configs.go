@@ -4,6 +4,9 @@ import "github.com/twmb/franz-go/pkg/kmsg"
 
 // incrementalAlterConfigs answers IncrementalAlterConfigs, v0-1 (KIP-339): each entry sets, unsets, appends to a list or
 // takes from it; all or nothing for a resource, once durable.
+//
+// Differs from Kafka: a bad value of a broker's setting is INVALID_CONFIG, as that of a topic's, and not INVALID_REQUEST, and so is an unknown
+// setting of a broker, which Kafka keeps; an unknown operation is INVALID_REQUEST, where Kafka answers -1. Loggers and client metrics cannot be altered.
 func (b *Broker) incrementalAlterConfigs(c *call, q *kmsg.IncrementalAlterConfigsRequest) {
 	resp := kmsg.NewPtrIncrementalAlterConfigsResponse()
 	resp.Resources = make([]kmsg.IncrementalAlterConfigsResponseResource, len(q.Resources))

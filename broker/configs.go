@@ -111,6 +111,9 @@ func (a *alteration) run(validateOnly bool, set func(place int, err error), done
 func (b *Broker) alterable(r resourceKey) (config.Scope, error) {
 	switch r.typ {
 	case catalog.ResourceTopic:
+		if r.name == "" {
+			return 0, kproto.Errorf(kproto.InvalidRequest, "The name of the topic is empty; what all topics get is set on the broker.")
+		}
 		if err := checkTopicName(r.name); err != nil {
 			return 0, err
 		}

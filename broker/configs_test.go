@@ -106,6 +106,7 @@ func TestAlterConfigsErrors(t *testing.T) {
 		{"set", incremental(typeTopic, "a", edit{0, "retention.ms", "1"}), 0},
 		{"unknown topic", incremental(typeTopic, "x", edit{0, "retention.ms", "1"}), 3},
 		{"bad topic name", incremental(typeTopic, "x/", edit{0, "retention.ms", "1"}), 17},
+		{"topic without a name", incremental(typeTopic, "", edit{0, "retention.ms", "1"}), 42},
 		{"the catalog", incremental(typeTopic, catalogTopic, edit{0, "retention.ms", "1"}), 3},
 		{"unknown key", incremental(typeTopic, "a", edit{0, "no.such", "1"}), 40},
 		{"bad value", incremental(typeTopic, "a", edit{0, "retention.ms", "soon"}), 40},

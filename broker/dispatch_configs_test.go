@@ -288,3 +288,12 @@ func TestDispatchChanged(t *testing.T) {
 		mu.Unlock()
 	}
 }
+
+// Settings of no time in which shares are kept must not read as settings that are not there, which both zero do.
+func TestNoFairHoldIsNotTheDefault(t *testing.T) {
+	for _, d := range []config.Dispatch{{FairHoldMax: 2 * time.Second}, {FairHoldRatio: 0.5}, {}} {
+		if s := limitsOf(&d, nil); s.FairHoldRatio == 0 && s.FairHoldMax == 0 || s.FairHoldRatio*float64(s.FairHoldMax) != 0 {
+			t.Errorf("%v at most %v became %v at most %v", d.FairHoldRatio, d.FairHoldMax, s.FairHoldRatio, s.FairHoldMax)
+		}
+	}
+}

@@ -144,6 +144,9 @@ func limitsOf(d *config.Dispatch, groups map[string]config.Policy) throttle.Sett
 		ExemptPrincipals: d.ExemptPrincipals, ExemptClients: d.ExemptClientIDs,
 		ExemptTail: !d.OnNonBacklog, TailThreshold: d.BacklogThreshold,
 	}
+	if s.FairHoldRatio == 0 {
+		s.FairHoldMax = throttle.DefaultFairHoldMax // no part of a period; both zero would be the defaults
+	}
 	switch {
 	case d.Precise:
 		s.Mode = throttle.Precise
