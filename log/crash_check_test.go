@@ -454,7 +454,7 @@ func visitEntry(fs vfs.FS, files map[string]string, name string, e iofs.DirEntry
 		return nil
 	case e.IsDir():
 		return visit(name)
-	case e.Name() == durableFile, e.Name() == cleanFile, e.Name() == lockFile:
+	case slices.Contains([]string{durableFile, cleanFile, cleanFile + tempSuffix, lockFile}, e.Name()):
 		return nil
 	}
 	b, err := vfs.ReadFile(fs, name, 1<<30)
