@@ -13,7 +13,7 @@ import (
 )
 
 // inside is set in the environment of the process that has the namespace.
-const inside = "SLUICE_CHAOS_INSIDE"
+const inside = "CHAOS_INSIDE"
 
 // Enter returns in a process that has a mount namespace of its own, so that no mount is left behind: it runs this program again and ends as that does.
 // An error says that there can be none here; it takes root.
