@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"sluice/internal/vfs"
 	"sluice/kproto"
@@ -69,6 +70,32 @@ func (x *lastSegment) encode() []byte {
 // large tells, before it is encoded, that it cannot be small enough.
 func (x *lastSegment) large() bool {
 	return len(x.offsets)*offsetEntrySize+len(x.times)*timeEntrySize+len(x.epochs)*epochEntrySize+len(x.producers)*(producerHeaderSize+producerBatchSize) > maxLastSegment
+}
+
+// markLast puts the last segment into the mark of a clean stop, if it is the only one without side files. The slot is synced before the mark is.
+func (l *Log) markLast(mark *markWriter) (marked bool, err error) {
+	s := l.active()
+	if l.damage != nil || l.unlisted || len(l.sealing) > 0 || s.sealed {
+		return false, nil
+	}
+	s.noteTime()
+	l.producers.expire(time.Now().UnixMilli(), l.cfg.Load().ProducerExpiration)
+	x := lastSegment{offsets: s.offsets.mem, times: s.times.mem, epochs: l.epochs, producers: l.producers}
+	if x.large() {
+		return false, nil
+	}
+	if x.entry, err = s.entry(); err != nil {
+		return false, err
+	}
+	if marked, err = mark.add(slotKey{l.id, l.partition}, x.encode()); !marked || err != nil {
+		return false, err
+	}
+	l.recovery = s.base
+	if l.slotIndex < 0 {
+		l.slotIndex = l.dir.slots.assign()
+	}
+	_, err = l.dir.slots.write(l.slotIndex, l.slot())
+	return true, err
 }
 
 func decodeLastSegment(b []byte) (*lastSegment, error) {

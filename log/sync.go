@@ -499,32 +499,6 @@ func (l *Log) closeFiles(mark *markWriter) error {
 	return l.removeOldSnapshots(l.recovery, l.active().next)
 }
 
-// markLast puts the last segment into the mark of a clean stop, if it is the only one without side files. The slot is synced before the mark is.
-func (l *Log) markLast(mark *markWriter) (marked bool, err error) {
-	s := l.active()
-	if l.damage != nil || l.unlisted || len(l.sealing) > 0 || s.sealed {
-		return false, nil
-	}
-	s.noteTime()
-	l.producers.expire(time.Now().UnixMilli(), l.cfg.Load().ProducerExpiration)
-	x := lastSegment{offsets: s.offsets.mem, times: s.times.mem, epochs: l.epochs, producers: l.producers}
-	if x.large() {
-		return false, nil
-	}
-	if x.entry, err = s.entry(); err != nil {
-		return false, err
-	}
-	if marked, err = mark.add(slotKey{l.id, l.partition}, x.encode()); !marked || err != nil {
-		return false, err
-	}
-	l.recovery = s.base
-	if l.slotIndex < 0 {
-		l.slotIndex = l.dir.slots.assign()
-	}
-	_, err = l.dir.slots.write(l.slotIndex, l.slot())
-	return true, err
-}
-
 // AdvanceStart moves the log start offset forward (DeleteRecords); it is durable when it returns. offset must not pass the high watermark (ErrOffsetOutOfRange).
 func (l *Log) AdvanceStart(ctx context.Context, offset int64) (int64, error) {
 	l.mu.Lock()

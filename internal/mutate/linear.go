@@ -24,7 +24,7 @@ var linear = []mutant{
 	},
 	{
 		name: "linear: segments below the log start are deleted before their producers are known",
-		file: "log/recover.go", pkg: inLog, tests: "TestProducersBelowAMovedStart",
+		file: "log/open.go", pkg: inLog, tests: "TestProducersBelowAMovedStart",
 		old: "bases[n+1] <= min(l.start, l.recovery)", new: "bases[n+1] <= l.start",
 	},
 	{
@@ -34,7 +34,7 @@ var linear = []mutant{
 	},
 	{
 		name: "linear: a retry is no duplicate after a restart",
-		file: "log/recover.go", pkg: inLog, tests: linearizable,
+		file: "log/producers_load.go", pkg: inLog, tests: linearizable,
 		old: "\t\tl.producers, from = ps, o\n", new: "\t\tl.producers, from = ps, o\n\t\tclear(ps)\n",
 	},
 	{

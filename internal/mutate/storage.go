@@ -89,7 +89,7 @@ var storage = []mutant{
 	},
 	{
 		name: "producers not in the clean mark", gate: true,
-		file: "log/sync.go", pkg: inLog, tests: powerCuts,
+		file: "log/mark.go", pkg: inLog, tests: powerCuts,
 		old: "epochs: l.epochs, producers: l.producers}", new: "epochs: l.epochs, producers: producers{}}",
 	},
 	{
@@ -99,7 +99,7 @@ var storage = []mutant{
 	},
 	{
 		name: "last segment of an earlier stop kept in the clean mark",
-		file: "log/recover.go", pkg: inLog, tests: "TestMarkKeeps",
+		file: "log/open.go", pkg: inLog, tests: "TestMarkKeeps",
 		old: "\t\tl.dir.last.drop(slotKey{l.id, l.partition})\n", new: "",
 	},
 	{
@@ -164,7 +164,7 @@ var storage = []mutant{
 	},
 	{
 		name: "deleted files left by a crash are kept",
-		file: "log/recover.go", pkg: inLog, tests: "TestDeletedFilesWait",
+		file: "log/open.go", pkg: inLog, tests: "TestDeletedFilesWait",
 		old: "strings.HasSuffix(e.Name(), deletedSuffix) ||", new: "strings.HasSuffix(e.Name(), tornSuffix) && false ||",
 	},
 	{
@@ -199,7 +199,7 @@ var storage = []mutant{
 	},
 	{
 		name: "a lost segment is not noticed",
-		file: "log/recover.go", pkg: inLog, tests: "TestListedSegments",
+		file: "log/open.go", pkg: inLog, tests: "TestListedSegments",
 		old: "\tbases = l.expect(bases, &m, sl.recovery)\n", new: "",
 	},
 	{
