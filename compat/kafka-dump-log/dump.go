@@ -26,10 +26,16 @@ type dump struct {
 // dumped is a partition.
 type dumped struct {
 	records    []record
-	batches    int
-	entries    int      // in offset and time indexes
-	complaints []string // what is no part of a sound log
-	gaps       int      // pairs of offsets that are not consecutive, in a segment
+	segments   map[string]*segment // by base offset, as in the names of files
+	complaints []string            // what is no part of a sound log
+	gaps       int                 // pairs of offsets that are not consecutive, in a segment
+}
+
+// segment is what was counted in its files.
+type segment struct {
+	batches int
+	entries int  // in offset and time indexes
+	indexed bool // there are index files
 }
 
 // record is a record as the tool prints it.
@@ -43,10 +49,22 @@ type record struct {
 func (d *dump) of(partition string) *dumped {
 	p := d.partitions[partition]
 	if p == nil {
-		p = &dumped{}
+		p = &dumped{segments: map[string]*segment{}}
 		d.partitions[partition] = p
 	}
 	return p
+}
+
+// at is the segment that a file belongs to.
+func (d *dumped) at(file string) *segment {
+	base, kind, _ := strings.Cut(filepath.Base(file), ".")
+	s := d.segments[base]
+	if s == nil {
+		s = &segment{}
+		d.segments[base] = s
+	}
+	s.indexed = s.indexed || kind != "log"
+	return s
 }
 
 // dumpLogSegments runs the tool over files, all in one process of Java.
@@ -76,13 +94,14 @@ var (
 
 // parse sorts the lines. What it does not know is a complaint about the file that was named last.
 func (d *dump) parse(r io.Reader) error {
-	p := d.of("")
+	p, s := d.of(""), &segment{}
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
 		line := lines.Text()
 		if m := fileLine.FindStringSubmatch(line); m != nil {
 			p = d.of(partitionOf(m[2]))
+			s = p.at(m[2])
 			continue
 		}
 		switch m := recordLine.FindStringSubmatch(line); {
@@ -91,9 +110,9 @@ func (d *dump) parse(r io.Reader) error {
 		case strings.HasSuffix(line, " passed sanity check."):
 			d.sane++
 		case strings.HasPrefix(line, "baseOffset: ") && strings.HasSuffix(line, " isvalid: true"):
-			p.batches++
+			s.batches++
 		case entryLine.MatchString(line):
-			p.entries++
+			s.entries++
 		case gapLine.MatchString(line):
 			p.gaps++
 		case !quietLine.MatchString(line):

@@ -31,7 +31,10 @@ Non-consecutive offsets in /d/t-0/00000000000000000005.log
 	if len(p.records) != 2 || p.records[0] != want[0] || p.records[1] != want[1] {
 		t.Errorf("records %+v", p.records)
 	}
-	if p.batches != 1 || p.entries != 1 || p.gaps != 1 || d.sane != 1 || len(p.complaints) != 0 {
+	if s := p.segments["00000000000000000005"]; len(p.segments) != 1 || s == nil || *s != (segment{1, 1, true}) {
+		t.Errorf("segments %+v", p.segments)
+	}
+	if p.gaps != 1 || d.sane != 1 || len(p.complaints) != 0 {
 		t.Errorf("%+v, %d sane", p, d.sane)
 	}
 }
