@@ -7,7 +7,7 @@ DATA ?= ./sluice-data
 # Fuzzing time for each decoder (make fuzz FUZZTIME=1h).
 FUZZTIME ?= 10s
 # What a package's tests may take on a machine that is busy with other things; go test's own ten minutes are too few there.
-TIMEOUT ?= 40m
+TIMEOUT ?= 20m
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .PHONY: help build run test race fuzz crash long bench bench-compare lint generate compat chaos mutants check clean

@@ -67,8 +67,8 @@ const (
 	manyGroups = 10
 	manyRate   = 100_000 // messages a second, for all
 	manyBatch  = 8
-	// manyMemory bounds how much more the broker may have resident with the limit than without, in bytes: a claim and a wait for each partition and group, 400
-	// bytes, and as much again until the garbage collector runs, with room for what the two runs differ in otherwise.
+	// manyMemory bounds how much more the broker may have resident with the limit than without, in bytes: a claim and a wait for each partition and group, 217
+	// bytes, the plans and answers of the fetches that are served at a time, and as much again until the garbage collector runs.
 	manyMemory = 160 << 20
 )
 
