@@ -33,6 +33,7 @@ type rootCmd struct {
 	Topic    topicCmd    `cmd:"" help:"Create, list, describe, alter and delete topics."`
 	Group    groupCmd    `cmd:"" help:"List, describe, reset and delete consumer groups."`
 	Throttle throttleCmd `cmd:"" help:"Limit how fast records are dispatched to consumers, and see the limits."`
+	Quota    quotaCmd    `cmd:"" help:"Limit the clients of a user or a client id: Kafka's client quotas."`
 	Produce  produceCmd  `cmd:"" help:"Write records to a topic, from lines or whole files."`
 	Consume  consumeCmd  `cmd:"" help:"Read records of a topic from an offset, a time, its beginning or its end, or as a member of a group."`
 	Log      logCmd      `cmd:"" help:"Look at the files of a log without a broker: check, repair and print them, take over those of Apache Kafka."`

@@ -46,7 +46,7 @@ func startBroker(t *testing.T, opts ...kfake.Opt) *kfake.Cluster {
 }
 
 func TestHelpExitsWithZero(t *testing.T) {
-	for _, args := range [][]string{{}, {"help"}, {"help", "topic", "create"}, {"--help"}, {"topic", "create", "--help"}, {"produce", "--help"}, {"consume", "--help"}, {"group", "reset-offsets", "--help"}, {"log", "import", "--help"}} {
+	for _, args := range [][]string{{}, {"help"}, {"help", "topic", "create"}, {"--help"}, {"topic", "create", "--help"}, {"produce", "--help"}, {"consume", "--help"}, {"group", "reset-offsets", "--help"}, {"log", "import", "--help"}, {"quota", "--help"}, {"quota", "set", "--help"}} {
 		r := sluice(t, "", args...)
 		if r.code != exitOK || !strings.Contains(r.out, "Usage: sluice") || r.err != "" {
 			t.Errorf("%q: code %d, out %q, err %q", args, r.code, r.out, r.err)
@@ -120,6 +120,7 @@ func TestUnreachableBrokerNamesAddressAndServe(t *testing.T) {
 		{"topic", "delete", "t"}, {"produce", "t"}, {"consume", "t"}, {"consume", "t", "-g", "g"},
 		{"group", "list"}, {"group", "describe", "g"}, {"group", "reset-offsets", "g", "--topic", "t", "--to-latest"},
 		{"group", "delete", "g"}, {"group", "delete-offsets", "g", "--topic", "t"},
+		{"quota", "set", "--user", "u", "--producer-byte-rate", "1"}, {"quota", "unset", "--user", "u"}, {"quota", "list"},
 	}
 	for _, args := range commands {
 		r := sluice(t, "", append(args, "--bootstrap-server", "127.0.0.1:1")...)
