@@ -48,6 +48,7 @@ type Broker struct {
 	topics        *topics
 	groups        *groups
 	groupConfigs  groupConfigs
+	quotas        quotas
 	resolver      *resolver
 	stalls        *stalls
 	pids          pidAllocator

@@ -155,6 +155,7 @@ type partContents struct {
 func contentsOf(b *Broker) contents {
 	layers := b.settings.Load().layers
 	s := contents{Cluster: b.ClusterID(), Brokers: map[string]string{"": canonical(layers.DynamicDefault), "1": canonical(layers.Dynamic)}}
+	quotaContents(b, s.Brokers)
 	b.topics.each(func(t *topic) bool {
 		raw := t.raw()
 		x := topicContents{t.name, t.id, raw.Partitions, canonical(raw.Config), nil}

@@ -63,6 +63,15 @@ var scenarios = []scenario{
 		w.alter(change{typ: ofBroker, name: "1", unset: []string{"log.retention.ms", "message.max.bytes"}})
 		w.replace(change{typ: ofTopic, name: "a"})
 	}},
+	{"quotas", func(w *world) {
+		w.mustStart()
+		w.limit("a", 1000)
+		w.limit("b", 2000)
+		w.limit("a", 3000)
+		w.restart()
+		w.limit("b", 0)
+		w.limit("a", 4000)
+	}},
 	{"add partitions", func(w *world) {
 		w.mustStart()
 		w.create(spec{"a", 1, nil})

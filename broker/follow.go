@@ -17,6 +17,7 @@ func (b *Broker) follow(orders []any) {
 	b.tryDeletions() // those that failed: a topic that is made now may need the place
 	b.brokersChanged(orders)
 	b.groupsChanged(orders)
+	b.quotas.changed(orders)
 	for _, o := range orders {
 		b.carryOut(o)
 	}
@@ -51,7 +52,7 @@ func (b *Broker) carryOut(order any) {
 		err = b.topicChanged(o.Topic)
 	case catalog.TopicDeleted:
 		b.topicDeleted(o.Topic)
-	case catalog.ConfigChanged: // brokersChanged and groupsChanged have seen to it
+	case catalog.ConfigChanged, catalog.QuotaChanged: // what is called above has seen to it
 	default:
 		err = fmt.Errorf("unknown order %T", order)
 	}

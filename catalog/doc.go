@@ -1,4 +1,4 @@
-// Package catalog is the machine over the catalog's records: the cluster's id, one broker epoch per start, topics, configs and blocks of
+// Package catalog is the machine over the catalog's records: the cluster's id, one broker epoch per start, topics, configs, client quotas and blocks of
 // producer ids. It is pure: Step decides, Apply is the only writer of hard state, live and at replay, and what reaches
 // the data path are orders. The driver is internal/coord; the shell is broker.
 //
@@ -12,6 +12,9 @@
 //	                      {"v":1,"name":"orders","partitions":3,"deleted":true}
 //	config/broker/<name>  {"v":1,"values":{"log.retention.ms":"1000"}}                   no value is left
 //	config/group/<name>   the same
+//	quota/<entity>        {"v":1,"values":{"producer_byte_rate":1024}}                   no quota is left
+//
+// A quota's entity is a path of kinds and escaped names, or <default>: users/alice, users/<default>/clients/app, ips/10.0.0.1.
 //
 // A topic's config stands in the topic's own record, so a topic of the same name that comes later cannot inherit it. A deletion
 // stays recorded until the files are gone, because files that the catalog has never heard of are kept.

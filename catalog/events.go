@@ -46,6 +46,12 @@ type (
 		Resources    []ConfigChange
 		ValidateOnly bool
 	}
+	// AlterQuotas edits client quotas (KIP-546), each entity all or nothing. Reply: []error, one for each change, in order; *kproto.Error
+	// or nil.
+	AlterQuotas struct {
+		Changes      []QuotaChange
+		ValidateOnly bool
+	}
 	// ReserveProducerIDs takes the next N ids for good. Reply: ProducerIDBlock, whose N is 0 if no N ids are left.
 	ReserveProducerIDs struct{ N int64 }
 )
@@ -121,7 +127,7 @@ type ConfigOp struct {
 }
 
 // Orders are handed to the shell once durable, in order, live and after replay: they are how topics and configs reach the data path.
-// After a replay there is one for each thing that exists: configs, then deletions, then topics.
+// After a replay there is one for each thing that exists: configs, then quotas, then deletions, then topics.
 type (
 	// TopicCreated gives the whole new value, also when partitions were added or the config changed.
 	TopicCreated struct{ Topic Topic }
@@ -132,5 +138,10 @@ type (
 		Type   ResourceType
 		Name   string
 		Values map[string]string
+	}
+	// QuotaChanged gives the whole new map of an entity's quotas; nil when empty.
+	QuotaChanged struct {
+		Entity QuotaEntity
+		Values map[string]float64
 	}
 )

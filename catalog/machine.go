@@ -74,6 +74,8 @@ func (m *Machine) decide(ev machine.Event) (any, machine.Effects) {
 		return m.createPartitions(ev)
 	case AlterConfigs:
 		return m.alterConfigs(ev)
+	case AlterQuotas:
+		return m.alterQuotas(ev)
 	case ReserveProducerIDs:
 		return m.reserveProducerIDs(ev)
 	}
@@ -84,6 +86,9 @@ func (m *Machine) decide(ev machine.Event) (any, machine.Effects) {
 func (m *Machine) Loaded(machine.Time) (e machine.Effects) {
 	for _, r := range slices.SortedFunc(maps.Keys(m.configs), resource.compare) {
 		e.Orders = append(e.Orders, ConfigChanged{r.Type, r.Name, m.configs[r]})
+	}
+	for _, q := range slices.SortedFunc(maps.Keys(m.quotas), compareQuotas) {
+		e.Orders = append(e.Orders, QuotaChanged{q, m.quotas[q]})
 	}
 	for _, t := range m.Deleted() {
 		e.Orders = append(e.Orders, TopicDeleted{t})

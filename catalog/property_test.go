@@ -36,10 +36,11 @@ type datapath struct {
 	topics  map[kproto.TopicID]Topic
 	deleted map[kproto.TopicID]Topic
 	configs map[resource]map[string]string
+	quotas  map[QuotaEntity]map[string]float64
 }
 
 func newDatapath() datapath {
-	return datapath{map[kproto.TopicID]Topic{}, map[kproto.TopicID]Topic{}, map[resource]map[string]string{}}
+	return datapath{map[kproto.TopicID]Topic{}, map[kproto.TopicID]Topic{}, map[resource]map[string]string{}, map[QuotaEntity]map[string]float64{}}
 }
 
 func (d datapath) follow(orders []any) {
@@ -54,6 +55,11 @@ func (d datapath) follow(orders []any) {
 			d.configs[resource{o.Type, o.Name}] = o.Values
 			if o.Values == nil {
 				delete(d.configs, resource{o.Type, o.Name})
+			}
+		case QuotaChanged:
+			d.quotas[o.Entity] = o.Values
+			if o.Values == nil {
+				delete(d.quotas, o.Entity)
 			}
 		}
 	}
@@ -238,6 +244,32 @@ func (l *life) alterConfigs(*rapid.T) {
 	l.dryRun(AlterConfigs{changes, true}, AlterConfigs{changes, false})
 }
 
+func (l *life) quotaName() QuotaName {
+	switch rapid.IntRange(0, 2).Draw(l.t, "part") {
+	case 0:
+		return QuotaName{}
+	case 1:
+		return QuotaName{Given: true, Default: true}
+	}
+	return QuotaName{Given: true, Name: rapid.SampledFrom([]string{"a", "a/b", "<default>", "%", "\xff"}).Draw(l.t, "entity")}
+}
+
+func (l *life) quotaChange() QuotaChange {
+	c := QuotaChange{Entity: QuotaEntity{User: l.quotaName(), ClientID: l.quotaName()}}
+	if c.Entity == (QuotaEntity{}) {
+		c.Entity.IP = QuotaName{Given: true, Name: "::1"}
+	}
+	key := rapid.SampledFrom([]string{"k", "l"})
+	c.Set = rapid.MapOfN(key, rapid.Float64(), 0, 2).Draw(l.t, "set")
+	c.Remove = rapid.SliceOfN(key, 0, 2).Draw(l.t, "remove")
+	return c
+}
+
+func (l *life) alterQuotas(*rapid.T) {
+	changes := some(l, l.quotaChange)
+	l.dryRun(AlterQuotas{changes, true}, AlterQuotas{changes, false})
+}
+
 func (l *life) deleteTopics(*rapid.T) { l.step(DeleteTopics{some(l, l.ref)}) }
 
 func (l *life) topicGone(*rapid.T) {
@@ -275,6 +307,8 @@ func TestReplayEqualsLive(t *testing.T) {
 			"grow":    l.createPartitions,
 			"alter":   l.alterConfigs,
 			"alter+":  l.alterConfigs,
+			"quotas":  l.alterQuotas,
+			"quotas+": l.alterQuotas,
 			"start":   l.start,
 			"reserve": l.reserve,
 		})

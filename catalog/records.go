@@ -19,6 +19,7 @@ const (
 	keyProducerIDs = "producer-ids"
 	prefixTopic    = "topic/"
 	prefixConfig   = "config/"
+	prefixQuota    = "quota/"
 )
 
 type (

@@ -17,7 +17,8 @@ type state struct {
 	nextProducerID int64
 	topics         map[kproto.TopicID]Topic
 	deleted        map[kproto.TopicID]Topic
-	configs        map[resource]map[string]string // brokers and groups; no empty maps
+	configs        map[resource]map[string]string     // brokers and groups; no empty maps
+	quotas         map[QuotaEntity]map[string]float64 // no empty maps
 
 	// Derived from topics.
 	byName     map[string]kproto.TopicID
@@ -31,6 +32,7 @@ func newState() state {
 		topics:   map[kproto.TopicID]Topic{},
 		deleted:  map[kproto.TopicID]Topic{},
 		configs:  map[resource]map[string]string{},
+		quotas:   map[QuotaEntity]map[string]float64{},
 		byName:   map[string]kproto.TopicID{},
 		byFolded: map[string]string{},
 	}
@@ -84,6 +86,9 @@ func (s *state) apply(key string, value []byte) error {
 	}
 	if r, ok := strings.CutPrefix(key, prefixConfig); ok {
 		return s.applyConfig(r, value)
+	}
+	if path, ok := strings.CutPrefix(key, prefixQuota); ok {
+		return s.applyQuota(path, value)
 	}
 	return errors.New("this broker knows no such kind of record")
 }

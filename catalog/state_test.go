@@ -57,6 +57,13 @@ func TestApplyRefuses(t *testing.T) {
 		{"a topic that lives again", []string{topicA + ` {"v":1,"name":"a","partitions":1,"deleted":true}`, topicA + ` {"v":1,"name":"a","partitions":1}`}, `the deleted topic "a" would live again`},
 		{"a config of an unknown resource", []string{`config/client/x {"v":1,"values":{"a":"1"}}`}, `"client" is no kind of resource`},
 		{"a config without a name", []string{`config/broker {"v":1,"values":{"a":"1"}}`}, `"broker" is no kind of resource`},
+		{"a quota of an unknown kind", []string{`quota/hosts/x {"v":1,"values":{"a":1}}`}, `"hosts" is no kind of quota entity`},
+		{"a quota of nobody", []string{`quota/ {"v":1,"values":{"a":1}}`}, `"" is no quota entity`},
+		{"a quota whose parts are turned round", []string{`quota/clients/c/users/u {"v":1,"values":{"a":1}}`}, `"clients/c/users/u" is no quota entity`},
+		{"a quota without a name", []string{`quota/users {"v":1,"values":{"a":1}}`}, `"users" is no quota entity`},
+		{"a quota with a bad name", []string{`quota/users/%zz {"v":1,"values":{"a":1}}`}, `invalid URL escape`},
+		{"a quota that is no number", []string{`quota/users/u {"v":1,"values":{"a":"1"}}`}, "cannot unmarshal"},
+		{"quotas without values", []string{`quota/users/u {"v":1}`}, "it has no values"},
 		{"a config without values", []string{`config/broker/1 {"v":1}`}, "it has no values"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

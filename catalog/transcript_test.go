@@ -318,6 +318,8 @@ func showOrder(o any) string {
 		return "delete " + showTopic(o.Topic)
 	case catalog.ConfigChanged:
 		return fmt.Sprintf("config %d/%s%s", o.Type, o.Name, showConfig(o.Values))
+	case catalog.QuotaChanged:
+		return fmt.Sprintf("quota %s %v", o.Entity.Path(), o.Values)
 	}
 	return fmt.Sprintf("%T?", o)
 }
