@@ -80,6 +80,9 @@ type reader struct {
 	isolation int8
 	pause     func() time.Duration // another gap, for once
 
+	heard func()        // is called for each readerGot
+	begin time.Duration // when it comes
+
 	until time.Duration // what comes later does not count
 	got   []readerGot
 	polls int
@@ -91,6 +94,7 @@ type readerGot struct {
 	topic     string
 	partition int32
 	records   int64
+	batches   int
 	bytes     int
 }
 
@@ -101,7 +105,7 @@ func (b *bubble) read(clientID string, until time.Duration, set func(*reader), p
 		set(r)
 	}
 	b.readers.Go(func() {
-		for time.Since(b.born) < until {
+		for time.Sleep(r.begin - time.Since(b.born)); time.Since(b.born) < until; {
 			r.poll()
 			gap := r.gap
 			if r.pause != nil {
@@ -133,7 +137,10 @@ func (r *reader) take(resp *kmsg.FetchResponse) {
 			if len(p.RecordBatches) > 0 {
 				n := r.asked(t.Topic, p.Partition).count(r.b.t, p.RecordBatches)
 				if at := time.Since(r.b.born); at < r.until {
-					r.got = append(r.got, readerGot{at, t.Topic, p.Partition, n, len(p.RecordBatches)})
+					r.got = append(r.got, readerGot{at, t.Topic, p.Partition, n, len(offsetsOf(r.b.t, p.RecordBatches)), len(p.RecordBatches)})
+					if r.heard != nil {
+						r.heard()
+					}
 				}
 			}
 		}

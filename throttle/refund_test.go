@@ -93,6 +93,38 @@ func TestLateRefundTakesFromNobody(t *testing.T) {
 	}
 }
 
+// What was taken before the period became shorter was of the window in which that happened. It does not come back out of one of the short windows
+// that have begun since, though the take may be younger than those; nor does it move along with a connection.
+func TestRefundAfterShorterPeriod(t *testing.T) {
+	const ms = time.Millisecond
+	tape := newTestTape(10, 5*time.Second)
+	m, _ := tape.take(10, 0, after(2100*ms))
+	tape.set(newPace(10, time.Second, -1), after(2200*ms))
+	tape.take(4, 0, after(2300*ms)) // in the third window of a second
+	tape.refund(m, after(2100*ms), after(2400*ms))
+	if n := tape.look(after(2400 * ms)).balance(); n != 6 {
+		t.Errorf("%d left, want 6", n)
+	}
+
+	th := New(func(Instant) {})
+	th.Configure(Settings{Subscription: Policy{Messages: PerPeriod(10), Period: 5 * time.Second}, Mode: Precise}, 0)
+	topic := th.Topic("t")
+	topic.Path(0, "client:kgo", 0) // the windows begin
+	var use Use
+	g := reserve(t, topic, "client:kgo", 1, Cost{6, 1}, after(2100*ms))
+	use.Add(&g)
+	th.Configure(Settings{Subscription: msgs(10), Mode: Precise}, after(2200*ms))
+	g = reserve(t, topic, "client:kgo", 1, Cost{3, 1}, after(2300*ms))
+	use.Add(&g)
+	now := after(2400 * ms)
+	reserve(t, topic, "client:kgo", 1, Cost{5, 1}, now) // by another connection
+	path := topic.Path(0, "g", now)
+	use.Move(&path, now)
+	if o, n := left(topic, "client:kgo", now), left(topic, "g", now); o != 5 || n != 7 {
+		t.Errorf("%d left to the old and %d to the new, want 5 and 7", o, n)
+	}
+}
+
 // A claimant whose data did not arrive has not been served.
 func TestRefundGivesTheTurnBack(t *testing.T) {
 	_, topic, armed, _, _ := queueUp(t, Settings{Topic: msgs(10), Mode: Precise}, 2)

@@ -183,7 +183,7 @@ func (v view) enterLocked() {
 func (t *tape) refund(m mark, at, now Instant) (n int64, opened bool) {
 	for m.n > 0 {
 		v := t.look(now)
-		if at < v.begins() {
+		if !v.holds(at) {
 			return t.refundLate(m, at, v)
 		}
 		if v.span.pos.CompareAndSwap(v.pos, v.pos-m.n) {
@@ -191,6 +191,13 @@ func (t *tape) refund(m mark, at, now Instant) (n int64, opened bool) {
 		}
 	}
 	return 0, false
+}
+
+// holds tells whether a take at the instant at is one of this window. What was taken before a change is of the window that the change fell into, even if
+// shorter windows have begun before the take since.
+func (v view) holds(at Instant) bool {
+	c := v.span.change
+	return at >= v.begins() && (v.window == 0 || c == nil || c.at < at)
 }
 
 // opens tells whether giving back n units brings the balance above zero.

@@ -15,7 +15,7 @@ func (u *Use) Add(g *Grant) {
 		if c == nil {
 			continue
 		}
-		if u.counters[i] == c && u.at >= c.look(g.at).begins() {
+		if u.counters[i] == c && c.look(g.at).holds(u.at) {
 			m.n += u.marks[i].n
 		}
 		u.counters[i], u.marks[i] = c, m

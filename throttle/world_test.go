@@ -70,13 +70,18 @@ type client struct {
 	most       int           // batches that fit into one answer for one partition
 	backlog    func() int64  // batches there are, beyond those it got; nil: without end
 	// sent tells whether what was reserved reached the client. One that tells false sees to the refund. nil: all does.
-	sent func(partition int32, batches int64, g *Grant) bool
+	sent func(partition int32, p *Plan, g *Grant) bool
+	asks func(partition int32, now Instant) // is called before each plan and each reservation
+	lag  func() time.Duration               // between a plan and its reservation, which has the plan's clock; nil: none
+	list bool                               // plans what there is as one list, if it fits
+	away func() (until time.Duration)       // when it polls next, if not after the gap
 
 	watches []Watch
 	parked  bool
 	looking bool
-	poll    int // number of the poll under way
-	first   int // partition, to rotate
+	over    bool // the wait was over during a look
+	poll    int  // number of the poll under way
+	first   int  // partition, to rotate
 	got     []delivery
 }
 
@@ -155,11 +160,15 @@ func (c *client) Fire() {
 
 func (c *client) fetch() {
 	c.poll++
-	c.parked = true
+	c.parked, c.over = true, false
 	c.first++
 	poll := c.poll
 	c.w.after(c.wait, func() {
-		if c.parked && c.poll == poll {
+		switch {
+		case !c.parked || c.poll != poll:
+		case c.looking:
+			c.over = true
+		default:
 			c.look(true)
 		}
 	})
@@ -168,56 +177,82 @@ func (c *client) fetch() {
 
 // look plans, and answers if there is something or the wait is over; else it waits on.
 func (c *client) look(last bool) {
-	for {
-		took, refused := c.take()
-		if took || last {
-			c.answer()
-			return
+	plans, refused := c.plans()
+	if c.lag == nil {
+		c.finish(plans, refused, c.w.now, last)
+		return
+	}
+	c.looking = true
+	now := c.w.now
+	c.w.after(c.lag(), func() {
+		c.looking = false
+		c.finish(plans, refused, now, last)
+	})
+}
+
+// finish reserves what was planned at a time that may be over by now.
+func (c *client) finish(plans []Plan, refused []Refusal, now Instant, last bool) {
+	if c.reserve(plans, refused, now) || last || c.over {
+		c.answer()
+		return
+	}
+	waits := true
+	for i, r := range refused {
+		if r.claim == nil {
+			c.watches[i].Cancel(now)
+		} else if !c.watches[i].On(r, c, now) {
+			waits = false
 		}
-		waits := true
-		for i, r := range refused {
-			if r.claim == nil {
-				c.watches[i].Cancel(c.w.now)
-			} else if !c.watches[i].On(r, c, c.w.now) {
-				waits = false
-			}
-		}
-		if waits {
-			return
-		}
+	}
+	if !waits {
+		c.look(false)
 	}
 }
 
-// take plans all partitions and then reserves what was planned, as the broker does.
-func (c *client) take() (took bool, refused []Refusal) {
+// plans plans all partitions, as the broker does.
+func (c *client) plans() (plans []Plan, refused []Refusal) {
 	n := len(c.partitions)
-	refused = make([]Refusal, n)
-	paths, plans := make([]Path, n), make([]Plan, n)
+	plans, refused = make([]Plan, n), make([]Refusal, n)
 	var ahead Cost
 	for i := range n {
 		i = (i + c.first) % n
 		if c.backlog == nil || c.backlog() > 0 {
-			paths[i] = c.topic.Path(c.partitions[i], c.group, c.w.now)
-			plans[i], refused[i] = c.plan(&paths[i], ahead)
+			path := c.path(i, c.w.now)
+			plans[i], refused[i] = c.plan(&path, ahead)
 			ahead = ahead.Plus(plans[i].cost)
 		}
 	}
+	return plans, refused
+}
+
+func (c *client) path(i int, now Instant) Path {
+	if c.asks != nil {
+		c.asks(c.partitions[i], now)
+	}
+	return c.topic.Path(c.partitions[i], c.group, now)
+}
+
+// reserve takes what was planned.
+func (c *client) reserve(plans []Plan, refused []Refusal, now Instant) (took bool) {
+	n := len(c.partitions)
 	for i := range n {
 		i = (i + c.first) % n
 		if plans[i].cost == (Cost{}) {
 			continue
 		}
-		grant, r, ok := paths[i].Reserve(plans[i], c.w.now)
+		path := c.path(i, now)
+		grant, r, ok := path.Reserve(plans[i], now)
 		if !ok {
 			refused[i] = r
 			continue
 		}
 		took = true
-		if batches := plans[i].cost[bytes] / c.size; c.sent == nil || c.sent(c.partitions[i], batches, &grant) {
+		if c.sent == nil || c.sent(c.partitions[i], &plans[i], &grant) {
+			batches := plans[i].cost[bytes] / c.size
 			c.got = append(c.got, delivery{c.w.now, Cost{batches * c.records, plans[i].cost[bytes]}})
 		}
 	}
-	return took, refused
+	return took
 }
 
 // plan plans one partition.
@@ -230,7 +265,13 @@ func (c *client) plan(path *Path, ahead Cost) (Plan, Refusal) {
 	if c.backlog != nil {
 		there = min(there, c.backlog())
 	}
-	for n := int64(0); n < there && plan.Add(c.records, c.size); n++ {
+	counted := c.records
+	if plan.ByBatch() {
+		counted = min(counted, 1)
+	}
+	if !c.list || !plan.AddAll(there*counted, there*c.size) {
+		for n := int64(0); n < there && plan.Add(c.records, c.size); n++ {
+		}
 	}
 	plan.More = plan.More || c.backlog == nil || c.backlog() > there
 	return plan, r
@@ -241,5 +282,9 @@ func (c *client) answer() {
 	for i := range c.watches {
 		c.watches[i].Cancel(c.w.now)
 	}
-	c.w.after(c.gap, c.fetch)
+	next := c.w.now + Instant(c.gap)
+	if c.away != nil {
+		next = max(next, Instant(c.away()))
+	}
+	c.w.at(next, c.fetch)
 }
