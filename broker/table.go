@@ -68,6 +68,7 @@ func rows() []row {
 		{47, "OffsetDelete", 0, 0, 0, classRequest, "DELETE Group; READ Topic", typed((*Broker).offsetDelete)},
 		{48, "DescribeClientQuotas", 0, 1, 0, classRequest, "DESCRIBE_CONFIGS Cluster", typed((*Broker).describeClientQuotas)},
 		{49, "AlterClientQuotas", 0, 1, 0, classRequest, "ALTER_CONFIGS Cluster", typed((*Broker).alterClientQuotas)},
+		{50, "DescribeUserScramCredentials", 0, 0, 0, classRequest, "DESCRIBE Cluster", typed((*Broker).describeUserScramCredentials)},
 		{60, "DescribeCluster", 0, 2, 0, classRequest, "none; DESCRIBE Cluster for authorized operations", typed((*Broker).describeCluster)},
 		{68, "ConsumerGroupHeartbeat", 0, 1, 0, classRequest, "READ Group; DESCRIBE Topic to subscribe", typed((*Broker).consumerGroupHeartbeat)},
 		{69, "ConsumerGroupDescribe", 0, 1, 0, classRequest, "DESCRIBE Group; topics that may not be described are left out", typed((*Broker).consumerGroupDescribe)},
