@@ -2,6 +2,7 @@ package broker
 
 import (
 	"cmp"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -57,12 +58,17 @@ type waitJSON struct {
 func (b *Broker) serveThrottle(w http.ResponseWriter, q *http.Request) {
 	t := b.topics.byName(q.PathValue("topic"))
 	i, err := strconv.ParseInt(q.PathValue("partition"), 10, 32)
-	if t == nil || err != nil || i < 0 || int32(i) >= t.partitions() {
-		writeJSON(w, http.StatusNotFound, map[string]string{"error": "no such topic or partition"})
-		return
+	missing := ""
+	switch {
+	case t == nil:
+		missing = "no such topic or partition"
+	case err != nil || i < 0 || int32(i) >= t.partitions():
+		missing = fmt.Sprintf("no such topic or partition: %s has %d, numbered from 0", t.name, t.partitions())
+	case t.limits == nil:
+		missing = "internal topics are not throttled"
 	}
-	if t.limits == nil {
-		writeJSON(w, http.StatusNotFound, map[string]string{"error": "internal topics are not throttled"})
+	if missing != "" {
+		writeJSON(w, http.StatusNotFound, map[string]string{"error": missing})
 		return
 	}
 	writeJSON(w, http.StatusOK, b.explain(t, int32(i), q.FormValue("group"), instant()))

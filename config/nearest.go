@@ -71,12 +71,13 @@ func known(scope Scope) iter.Seq[string] {
 	}
 }
 
-// nearest is the candidate with the least edit distance to s, the first of several; "" if s is too long to be compared.
+// nearest is the candidate with the least edit distance to s, the first of several; "" if none is alike, that is, if more than half of s would have to
+// change, or if s is too long to be compared.
 func nearest(s string, candidates iter.Seq[string]) string {
 	if len(s) > maxNearBytes {
 		return ""
 	}
-	best, least := "", maxNearBytes*2
+	best, least := "", len(s)/2+1
 	for c := range candidates {
 		if d := distance(s, c, least); d < least {
 			best, least = c, d

@@ -88,6 +88,7 @@ func TestValidate(t *testing.T) {
 		{B, "remote.storage.enable", "false", "it is a setting of a topic"},
 		{B, "num.partition", "1", "unknown broker setting \"num.partition\"; the nearest known one is num.partitions;"},
 		{B, "num.io.thread", "1", "nearest known one is num.io.threads;"},
+		{B, "relativeToPublishRate", "true", "unknown broker setting \"relativeToPublishRate\"; remove it"},
 		{B, "", "1", "unknown broker setting \"\""},
 		{B, long, "1", "...; remove it"},
 		{ScopeGroup, "consumer.session.timeout", "1", "nearest known one is consumer.session.timeout.ms;"},

@@ -36,9 +36,13 @@ type CounterState struct {
 	Claims  int           // those who share what there is; zero if nobody was refused lately
 }
 
-// Explain takes nothing and makes no state. Counters that a change of limits has not reached yet are brought up to date, as the next fetch would.
+// Explain takes nothing and makes no state. Without a name the subscription is any whose group sets no limit. Counters that a change of limits has not reached yet are brought up to date, as the next fetch would.
 func (x *Topic) Explain(i int32, sub string, now Instant) Explanation {
 	r := x.limits()
+	l := r.subscription
+	if sub != "" {
+		l = r.of(sub)
+	}
 	e := Explanation{Topic: x.name, Partition: i, Subscription: sub, Mode: r.rules.Mode}
 	var topic, own bucket
 	if q := x.find(i); q != nil {
@@ -46,14 +50,14 @@ func (x *Topic) Explain(i int32, sub string, now Instant) Explanation {
 		q.topic.follow(x.home, r.topic, r.version, now)
 		topic = q.topic
 		if i, ok := q.search(sub); ok {
-			q.subscriptions[i].bucket.follow(x.home, r.of(sub), r.version, now)
+			q.subscriptions[i].bucket.follow(x.home, l, r.version, now)
 			own = q.subscriptions[i].bucket
 		}
 		q.mu.Unlock()
 	}
 	e.Levels[BrokerLevel] = r.rules.broker.state(BrokerLevel, r.rules.brokerCounters, now)
 	e.Levels[TopicLevel] = r.topic.state(TopicLevel, topic.counters, now)
-	e.Levels[SubscriptionLevel] = r.of(sub).state(SubscriptionLevel, own.counters, now)
+	e.Levels[SubscriptionLevel] = l.state(SubscriptionLevel, own.counters, now)
 	return e
 }
 

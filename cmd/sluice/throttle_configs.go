@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"slices"
 	"strconv"
 
@@ -185,6 +187,32 @@ func (p *limitPolicy) owns(source kmsg.ConfigSource) bool {
 		return source == kmsg.ConfigSourceGroupConfig
 	}
 	return source != kmsg.ConfigSourceDefaultConfig
+}
+
+// tellElsewhere says which settings of a limit of the broker's are from other places than the default of all brokers, which is what `throttle
+// set` and `throttle unset` change: those of the broker alone count before it, and those that it was started with after it.
+func (r configResources) tellElsewhere(ctx context.Context, w io.Writer, p limitPolicy) error {
+	broker, err := r.broker(ctx)
+	if err != nil {
+		return err
+	}
+	keys := p.keys()
+	names := []string{keys.messages, keys.bytes, keys.period}
+	described, err := r.describe(ctx, &kmsg.DescribeConfigsRequest{Resources: []kmsg.DescribeConfigsRequestResource{
+		{ResourceType: broker.kind, ResourceName: broker.name, ConfigNames: names},
+	}})
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		switch s := described[broker][name]; s.source {
+		case kmsg.ConfigSourceDynamicBrokerConfig:
+			fmt.Fprintf(w, "%s=%d is set for broker %s alone, which counts before; `kafka-configs --entity-type brokers --entity-name %s` changes it\n", name, s.value, broker.name, broker.name)
+		case kmsg.ConfigSourceStaticBrokerConfig:
+			fmt.Fprintf(w, "%s=%d is what the broker was started with, by its file, its environment or --set\n", name, s.value)
+		}
+	}
+	return nil
 }
 
 // namespaces are the prefixes that have settings.

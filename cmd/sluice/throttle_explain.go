@@ -18,8 +18,11 @@ type throttleExplainCmd struct {
 	Group     string `short:"g" placeholder:"GROUP" help:"Only this group; otherwise all that have drawn on a limit of their own lately."`
 }
 
-// Validate refuses what is no partition.
+// Validate refuses what is no topic or partition.
 func (c *throttleExplainCmd) Validate() error {
+	if c.Topic == "" {
+		return errors.New("the topic's name is empty")
+	}
 	if c.Partition < 0 {
 		return errors.New("--partition must be at least 0")
 	}

@@ -39,7 +39,7 @@ func TestThrottleExplain(t *testing.T) {
 		}
 	}
 	for args, want := range map[string]string{
-		"t -p 7":                "no such topic or partition",
+		"t -p 7":                "no such topic or partition: t has 1, numbered from 0",
 		"nowhere":               "no such topic or partition",
 		"t -p -1":               "--partition must be at least 0",
 		"t -d " + dir + "/no":   "--data-dir",
@@ -48,6 +48,25 @@ func TestThrottleExplain(t *testing.T) {
 		if r := sluice(t, "", append([]string{"throttle", "explain"}, strings.Fields(args)...)...); r.code == exitOK || !strings.Contains(r.err, want) {
 			t.Errorf("%s: code %d, err %q", args, r.code, r.err)
 		}
+	}
+}
+
+// Before anybody has read, the limit that every group has on a topic is shown without a group's name.
+func TestThrottleExplainsWhatEachGroupHas(t *testing.T) {
+	dir := t.TempDir()
+	b, err := broker.Start(broker.Options{DataDir: dir, Settings: map[string]string{"dispatch.throttling.rate.per.subscription.in.msg": "7"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close() //nolint:errcheck // the directory goes with the test
+	t.Setenv("SLUICE_BOOTSTRAP_SERVER", b.Addr())
+	t.Setenv("SLUICE_DATA_DIR", dir)
+	must(t, "", "topic", "create", "t")
+	if table := must(t, "", "throttle", "explain", "t"); !strings.Contains(table, "subscription  -    broker  7 messages/1s  0     7     0") {
+		t.Errorf("explained\n%s", table)
+	}
+	if r := sluice(t, "", "throttle", "explain", ""); r.code != exitUsage || !strings.Contains(r.err, "the topic's name is empty") {
+		t.Errorf("no topic: code %d, err %q", r.code, r.err)
 	}
 }
 

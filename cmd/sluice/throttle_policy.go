@@ -58,7 +58,15 @@ func (p *limitPolicy) subject() string { return strings.TrimSpace(p.Scope + " " 
 
 // sentence says what the limit does.
 func (p *limitPolicy) sentence() string {
+	if p.Messages == unlimited && p.Bytes == unlimited {
+		return fmt.Sprintf("%s: %s dispatches without limit", p.subject(), p.who())
+	}
 	return fmt.Sprintf("%s: %s dispatches at most %s in each period of %v", p.subject(), p.who(), p.rates(), p.period())
+}
+
+// noLimit says that the source says nothing.
+func (p *limitPolicy) noLimit() string {
+	return fmt.Sprintf("%s: no %s limit of its own", p.subject(), p.Level)
 }
 
 func (p *limitPolicy) who() string {
@@ -76,15 +84,20 @@ func (p *limitPolicy) who() string {
 func (p *limitPolicy) rates() string {
 	var parts []string
 	if p.Messages != unlimited {
-		parts = append(parts, fmt.Sprintf("%d messages", p.Messages))
+		parts = append(parts, counted(p.Messages, "message"))
 	}
 	if p.Bytes != unlimited {
-		parts = append(parts, fmt.Sprintf("%d bytes", p.Bytes))
-	}
-	if parts == nil {
-		return "what it can"
+		parts = append(parts, counted(p.Bytes, "byte"))
 	}
 	return strings.Join(parts, " and ")
+}
+
+// counted is a number of things.
+func counted(n int64, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return fmt.Sprintf("%d %s", n, thing)
 }
 
 func (p *limitPolicy) period() time.Duration { return time.Duration(p.PeriodSeconds) * time.Second }
