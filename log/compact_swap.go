@@ -76,11 +76,9 @@ func (l *Log) commitSwap(x *swap) error {
 	if l.slotIndex < 0 {
 		l.slotIndex = l.dir.slots.assign()
 	}
-	n, err := l.dir.slots.write(l.slotIndex, l.slot())
+	n := l.dir.slots.put(l.slotIndex, l.slot())
 	l.mu.Unlock()
-	if err == nil {
-		err = l.dir.slots.sync(n)
-	}
+	err := l.dir.slots.sync(n)
 	if err != nil {
 		l.mu.Lock()
 		l.cleaned, l.cleaner.reached = before, reached
@@ -248,11 +246,7 @@ func (l *Log) allowGaps(end int64, sl slot, known bool) error {
 		return nil
 	}
 	sl.cleaned = l.cleaned
-	n, err := l.dir.slots.write(l.slotIndex, sl)
-	if err != nil {
-		return err
-	}
-	return l.dir.slots.sync(n)
+	return l.dir.slots.sync(l.dir.slots.put(l.slotIndex, sl))
 }
 
 // swapEnd reads where a committed swap file ends. It was synced before it was committed, so it is whole unless it rotted.

@@ -65,11 +65,7 @@ func (d *Dir) writeSlot(sl slot) error {
 	if !known {
 		index = d.slots.assign()
 	}
-	n, err := d.slots.write(index, sl)
-	if err != nil {
-		return err
-	}
-	return d.slots.sync(n)
+	return d.slots.sync(d.slots.put(index, sl))
 }
 
 // Unstage gives up an import: it removes what Stage has written of it.

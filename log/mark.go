@@ -94,8 +94,8 @@ func (l *Log) markLast(mark *markWriter) (marked bool, err error) {
 	if l.slotIndex < 0 {
 		l.slotIndex = l.dir.slots.assign()
 	}
-	_, err = l.dir.slots.write(l.slotIndex, l.slot())
-	return true, err
+	l.dir.slots.put(l.slotIndex, l.slot())
+	return true, nil
 }
 
 func decodeLastSegment(b []byte) (*lastSegment, error) {

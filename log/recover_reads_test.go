@@ -51,7 +51,7 @@ func TestRecoveryReadsWhatMayBeUnflushed(t *testing.T) {
 	l.mu.Lock()
 	recovery, bases := l.recovery, len(l.segs)
 	l.mu.Unlock()
-	must(t, d.slots.sync(d.slots.written))
+	must(t, d.slots.sync(d.slots.puts))
 	c := &readCounter{FS: mem.Crash(vfs.KeepEverything), read: map[string]int64{}}
 	d = openDir(t, c)
 	l = d.Log("t", testTopic, 0, small())

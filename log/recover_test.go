@@ -40,8 +40,9 @@ func TestSnapshotAfterCut(t *testing.T) {
 	}
 	again := mustAppend(t, l, batchSpec{size: 200, pid: 2})
 	mustWait(t, again)
-	abandon(l.dir) // waits for the side files
+	finishAll(l.dir) // the side files too
 	must(t, l.dir.slots.settle())
+	abandon(l.dir)
 	after := openDir(t, fs.Crash(vfs.KeepNothing)).Log("a", testTopic, 0, tiny())
 	batches := readAll(t, after)
 	must(t, verifyProducers(0, windows(after), batches))

@@ -85,11 +85,11 @@ func (d *Dir) retain(ctx context.Context, logs []*Log, now time.Time) {
 	d.moveStarts(moves)
 }
 
-// startMove is a log start on its way forward, written to the partition's slot and not synced yet.
+// startMove is a log start on its way forward, put into the partition's slot and not durable yet.
 type startMove struct {
 	log    *Log
 	offset int64
-	write  uint64 // number of the slot's write
+	put    uint64 // number of the slot's change
 	why    Cause
 }
 
@@ -100,7 +100,7 @@ func (d *Dir) moveStarts(moves []startMove) {
 	}
 	last := uint64(0)
 	for _, m := range moves {
-		last = max(last, m.write)
+		last = max(last, m.put)
 	}
 	if err := d.slots.sync(last); err != nil {
 		d.logger.Warn("retention waits: new log starts could not be made durable", "partitions", len(moves), "error", err)
@@ -141,12 +141,7 @@ func (l *Log) retire(now time.Time) (m startMove, waits bool) {
 		return startMove{}, true
 	}
 	offset := max(l.segs[n].base, l.start)
-	write, err := l.writeStart(offset)
-	if err != nil {
-		l.warn("retention waits", err)
-		return startMove{}, false
-	}
-	return startMove{l, offset, write, why}, false
+	return startMove{l, offset, l.putStart(offset), why}, false
 }
 
 // retirable tells whether retention may look at the log. A log that nobody uses is opened only if something is due. A damaged one is left as it

@@ -106,9 +106,9 @@ func (l *Log) forgetSnapshots() {
 		return
 	}
 	recovery := l.recovery
-	n, err := l.dir.slots.write(l.slotIndex, l.slot())
+	n := l.dir.slots.put(l.slotIndex, l.slot())
 	l.mu.Unlock()
-	if err == nil && l.dir.slots.sync(n) == nil {
+	if l.dir.slots.sync(n) == nil {
 		if err := l.removeOldSnapshots(recovery, recovery+1); err != nil {
 			l.warn("old producer snapshots remain", err)
 		}

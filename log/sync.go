@@ -489,11 +489,7 @@ func (l *Log) closeFiles(mark *markWriter) error {
 	if l.slotIndex < 0 {
 		l.slotIndex = l.dir.slots.assign()
 	}
-	n, err := l.dir.slots.write(l.slotIndex, l.slot())
-	if err != nil {
-		return err
-	}
-	if err := l.dir.slots.sync(n); err != nil {
+	if err := l.dir.slots.sync(l.dir.slots.put(l.slotIndex, l.slot())); err != nil {
 		return err
 	}
 	return l.removeOldSnapshots(l.recovery, l.active().next)
@@ -514,24 +510,21 @@ func (l *Log) AdvanceStart(ctx context.Context, offset int64) (int64, error) {
 		defer l.mu.Unlock()
 		return l.start, nil
 	}
-	n, err := l.writeStart(offset)
+	n := l.putStart(offset)
 	l.mu.Unlock()
-	if err == nil {
-		err = l.dir.slots.sync(n)
-	}
-	if err != nil {
+	if err := l.dir.slots.sync(n); err != nil {
 		return -1, err
 	}
 	return l.moveStart(offset, ByStart)
 }
 
-// writeStart writes the start to come to the slot. A sync of the slots up to the number given makes it durable. Called with mu held.
-func (l *Log) writeStart(offset int64) (uint64, error) {
+// putStart puts the start to come into the slot. A sync of the slots up to the number given makes it durable. Called with mu held.
+func (l *Log) putStart(offset int64) uint64 {
 	if l.slotIndex < 0 {
 		l.slotIndex = l.dir.slots.assign()
 	}
 	l.nextStart = max(l.nextStart, offset) // so that a sync meanwhile does not write the old one
-	return l.dir.slots.write(l.slotIndex, l.slot())
+	return l.dir.slots.put(l.slotIndex, l.slot())
 }
 
 // moveStart shows the new start, which is durable, and lets go of the segments below it.

@@ -37,8 +37,9 @@ func newTornDisk(t testing.TB, codec kproto.Codec) *tornDisk {
 	x.last = noise(codec, 3, 5)
 	x.last.SetBaseOffset(l.end)
 	x.last.SetLeaderEpoch(7)
-	abandon(d)
+	finishAll(d)
 	must(t, d.slots.settle())
+	abandon(d)
 	x.disk = x.disk.Crash(vfs.KeepNothing)
 	return x
 }

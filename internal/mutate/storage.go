@@ -70,7 +70,7 @@ var storage = []mutant{
 	{
 		name: "log start shown before it is durable", gate: true,
 		file: "log/sync.go", pkg: inLog, tests: powerCuts,
-		old: "\tif err == nil {\n\t\terr = l.dir.slots.sync(n)\n\t}\n", new: "\t_ = n\n",
+		old: "\tif err := l.dir.slots.sync(n); err != nil {\n", new: "\tif _ = n; false {\n\t\tvar err error\n",
 	},
 	{
 		name: "removal of the clean mark not synced", gate: true,
@@ -174,8 +174,13 @@ var storage = []mutant{
 	},
 	{
 		name: "durable offsets synced again after a failed sync",
-		file: "log/slots.go", pkg: inLog, tests: "TestComesBackByItself",
-		old: "\tif s.failed != nil {\n\t\treturn s.renewFile(upTo)\n\t}\n", new: "",
+		file: "log/slots.go", pkg: inLog, tests: "TestSlotsOutliveErrors",
+		old: "\tparts, anew := s.takeChanged(), s.failed != nil\n", new: "\ts.whole = s.whole && s.failed == nil\n\tparts, anew := s.takeChanged(), false\n",
+	},
+	{
+		name: "slots are written with the log locked",
+		file: "log/sync.go", pkg: inLog, tests: "TestSlotWritesHoldNobodyUp",
+		old: "\tl.dir.slots.note(l.slotIndex, l.slot())\n", new: "\t_ = l.dir.slots.sync(l.dir.slots.put(l.slotIndex, l.slot()))\n",
 	},
 	{
 		name: "producers take what the ballast leaves",
