@@ -3,7 +3,6 @@ package kproto
 import (
 	"encoding/binary"
 	"math"
-	"sync"
 )
 
 // CheckOptions are the rules of one topic for a client's batch.
@@ -169,26 +168,11 @@ type checker struct {
 	errors       []RecordError
 }
 
-// windows pools the memory through which decompressed records stream, windowSize bytes each.
-var windows = sync.Pool{New: func() any { return new([windowSize]byte) }}
-
-const windowSize = 32 << 10
-
 func (c *checker) walk() error {
-	payload, codec := c.batch[HeaderSize:], c.batch.Codec()
-	if codec == None {
-		c.recordReader = memoryReader(payload)
+	return c.batch.stream(func(r recordReader) error {
+		c.recordReader = r
 		return c.records()
-	}
-	d, err := decompress(codec, payload, decompressCap(len(payload)))
-	if err != nil {
-		return err
-	}
-	defer d.close()
-	window := windows.Get().(*[windowSize]byte)
-	defer windows.Put(window)
-	c.recordReader = streamReader(d, window[:])
-	return c.records()
+	})
 }
 
 // records demands as many records as the header counts, and nothing behind them.

@@ -109,6 +109,9 @@ func (r *Range) Batches() (n int64, known bool) {
 		}
 		n += more
 	}
+	if r.hides() {
+		n--
+	}
 	return n, true
 }
 

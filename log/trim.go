@@ -21,7 +21,8 @@ func headerOf(b kproto.Batch) Header {
 
 // Admitter decides how far a range goes.
 type Admitter interface {
-	// Admit tells whether a batch stays in the range; it is asked for each, in order, until it says no.
+	// Admit tells whether a batch stays in the range; it is asked for each, in order, until it says no. Of a first batch that begins before the offset
+	// that was asked for Records may be fewer than it has: those from that offset on.
 	Admit(Header) bool
 }
 
@@ -30,7 +31,7 @@ type Admitter interface {
 // range is as before.
 func (l *Log) Trim(r *Range, a Admitter) error {
 	var recent [tailLength]Header
-	t := trim{admitter: a, pos: r.Pos, end: r.Pos + r.Len}
+	t := trim{admitter: a, r: r, pos: r.Pos, end: r.Pos + r.Len}
 	for _, h := range l.recent(&recent, r) {
 		if !t.take(h) {
 			t.cut(r)
@@ -65,12 +66,16 @@ func (l *Log) recent(dst *[tailLength]Header, r *Range) []Header {
 // trim is how far a range was admitted.
 type trim struct {
 	admitter Admitter
+	r        *Range
 	pos, end int64 // behind the last admitted batch, and the range
 	next     int64 // offset behind the last batch that was looked at if it was admitted, and else its first
 }
 
 // take takes in the next batch if it is admitted.
 func (t *trim) take(h Header) bool {
+	if t.pos == t.r.Pos {
+		h.Records = t.r.asked(h)
+	}
 	if !t.admitter.Admit(h) {
 		t.next = h.Base
 		return false

@@ -60,6 +60,11 @@ var throttling = []mutant{
 		old: "p.before = Cost{max(0, counted[messages]-1), max(0, counted[bytes]-1)}", new: "p.before = Cost{}",
 	},
 	{
+		name: "a fetch into a compacted batch is charged for what it has had",
+		file: "log/trim.go", pkg: inLog, tests: "TestAskedInTheMiddle",
+		old: "h.Records = t.r.asked(h)", new: "_ = t.r.asked",
+	},
+	{
 		name: "the count of a range takes a control batch for a record",
 		file: "log/lacks.go", pkg: inLog, tests: "TestRecordsOfRanges",
 		old: "\tif h.Control() {\n\t\treturn offsets\n\t}\n", new: "",
