@@ -35,7 +35,7 @@ var (
 	}
 	needJava = need{
 		what:    "a JDK, Maven and its registry (compat/java/prepare.sh)",
-		test:    "command -v java && test java/classes/Member.class -nt java/Member.java",
+		test:    "command -v java && test java/classes/Member.class -nt java/Member.java && test java/classes/Reader.class -nt java/Reader.java",
 		install: "java/prepare.sh",
 	}
 )

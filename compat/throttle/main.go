@@ -22,6 +22,7 @@ import (
 
 	"sluice/compat/harness"
 	"sluice/compat/members"
+	"sluice/compat/reader"
 )
 
 // How long is counted, in seconds.
@@ -34,11 +35,24 @@ const (
 var clients = []string{"franz-go", "franz-go-consumer", "sarama", "kafka-go", "kcat", "confluent-kafka-python"}
 
 func main() {
-	only := flag.String("row", "", "only the rows whose names contain this `text`")
+	only := flag.String("row", "", "only the rows, situations and habits whose names contain this `text`")
+	withHabits := flag.Bool("habits", false, "the habits instead of all else")
+	if len(os.Args) > 1 && os.Args[1] == "reader" {
+		if err := reader.Run(context.Background(), os.Args[2:], os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "reader:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	members.Main("throttle", "count for five seconds only", func(o members.Options) error {
 		t := &test{binary: o.Binary, seconds: fullSeconds}
 		if o.Short {
 			t.seconds = shortSeconds
+		}
+		if *withHabits {
+			t.habits(*only)
+			t.running.Wait()
+			return nil
 		}
 		return t.run(flag.Args(), *only)
 	})
@@ -69,7 +83,7 @@ func (t *test) run(names []string, only string) error {
 			return err
 		}
 		defer broker.Kill()
-		if err := t.clients(names, broker.Address); err != nil {
+		if err := t.clients(names, only, broker.Address); err != nil {
 			return err
 		}
 	}
@@ -81,13 +95,16 @@ func (t *test) run(names []string, only string) error {
 }
 
 // clients begins the situations with each client.
-func (t *test) clients(names []string, address string) error {
+func (t *test) clients(names []string, only, address string) error {
 	for _, name := range names {
 		c, err := members.Named(name)
 		if err != nil {
 			return err
 		}
 		for i, r := range situations {
+			if !strings.Contains(r.name, only) {
+				continue
+			}
 			t.running.Go(func() {
 				t.report(name+": "+r.name, available(c), func(ctx context.Context) error {
 					return r.check(ctx, c, fmt.Sprintf("%s-%d", name, i), address, t.seconds)
@@ -104,10 +121,12 @@ func (t *test) rows(only string) {
 		if r.alone && only == "" || !strings.Contains(r.name, only) {
 			continue
 		}
-		t.running.Go(func() {
-			t.report(r.name, true, func(ctx context.Context) error { return try(ctx, r, t.binary, t.seconds) })
-		})
+		t.running.Go(func() { t.reportRow(r) })
 	}
+}
+
+func (t *test) reportRow(r row) {
+	t.report(r.name, true, func(ctx context.Context) error { return try(ctx, r, t.binary, t.seconds) })
 }
 
 // startTime bounds the time until all members read.

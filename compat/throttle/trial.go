@@ -18,6 +18,7 @@ import (
 
 // trial is a row at work: a broker of its own and an administrator's client.
 type trial struct {
+	name    string
 	ctx     context.Context
 	binary  string
 	dir     string
@@ -40,7 +41,7 @@ func try(ctx context.Context, r row, binary string, seconds int) error {
 		flags = append(flags, "--set", s)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	t := &trial{ctx: ctx, binary: binary, dir: dir, seconds: seconds}
+	t := &trial{name: r.name, ctx: ctx, binary: binary, dir: dir, seconds: seconds}
 	defer t.running.Wait()
 	defer cancel()
 	if t.broker, err = harness.Start(binary, dir, flags...); err != nil {
@@ -79,9 +80,18 @@ func (t *trial) fill(topic string, partition int32, batches int) error {
 
 // batch appends records as one batch.
 func (t *trial) batch(topic string, partition int32, records int) error {
+	list := make([]*kgo.Record, records)
+	for i := range list {
+		list[i] = &kgo.Record{Topic: topic, Partition: partition, Value: stamp(time.Now())}
+	}
+	return t.put(list...)
+}
+
+// put appends records, of each partition in one batch if they fit.
+func (t *trial) put(records ...*kgo.Record) error {
 	var first kgo.FirstErrPromise
-	for range records {
-		t.client.Produce(t.ctx, &kgo.Record{Topic: topic, Partition: partition, Value: stamp(time.Now())}, first.Promise())
+	for _, r := range records {
+		t.client.Produce(t.ctx, r, first.Promise())
 	}
 	return errors.Join(t.client.Flush(t.ctx), first.Err())
 }
