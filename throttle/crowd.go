@@ -69,8 +69,9 @@ func (cr *crowd) join(who claimant, now Instant) *claim {
 	return cl
 }
 
+// leave drops a claim, unless its claimant waits or was invited and will look in a moment: by what it got it is to be judged then.
 func (cr *crowd) leave(cl *claim) {
-	if cl.first == nil {
+	if cl.first == nil && cl.invited == 0 {
 		cr.active.drop(cl)
 		cr.present.drop(cl)
 		cr.claims.remove(cl)
