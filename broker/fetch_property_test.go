@@ -119,7 +119,7 @@ func (w *throttledWorld) reader(i int) {
 	r := &worldReader{stays: i == 0 || w.rnd.IntN(2) == 0}
 	begin, end := time.Duration(0), w.until()
 	if !r.stays {
-		begin = time.Duration(w.rnd.Int64N(int64(end)))
+		begin = w.period * time.Duration(w.rnd.IntN(w.windows)) // when those of its group begin
 		end = min(end, begin+time.Duration(w.rnd.Int64N(int64(end))))
 	}
 	r.reader = w.b.read(fmt.Sprint("r", i%3), end, func(r *reader) {
@@ -129,7 +129,7 @@ func (w *throttledWorld) reader(i int) {
 		if i > 0 {
 			r.gap = time.Duration(1+w.rnd.IntN(2)*w.rnd.IntN(700)) * time.Millisecond
 		}
-		r.begin = begin
+		r.begin, r.until = begin, w.until() // what comes when it has gone counts
 	}, parts...)
 	r.reader.heard = func() { r.modes = append(r.modes, w.mode) }
 	w.readers = append(w.readers, r)

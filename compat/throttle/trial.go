@@ -215,7 +215,19 @@ func (a *arrivals) between(begin, end time.Time, topics ...string) (n int) {
 	return n
 }
 
-// lateness is how late records of a topic came, in order.
+// after gives the first arrival after a time, or the zero time.
+func (a *arrivals) after(begin time.Time) time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, x := range a.list {
+		if !x.at.Before(begin) {
+			return x.at
+		}
+	}
+	return time.Time{}
+}
+
+// lateness is how late records of a topic came, in the order in which they came.
 func (a *arrivals) lateness(topic string) (all []time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -224,7 +236,6 @@ func (a *arrivals) lateness(topic string) (all []time.Duration) {
 			all = append(all, x.late)
 		}
 	}
-	slices.Sort(all)
 	return all
 }
 
