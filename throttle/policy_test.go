@@ -3,6 +3,7 @@ package throttle
 import (
 	"errors"
 	"math"
+	"slices"
 	"testing"
 	"time"
 )
@@ -60,6 +61,25 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
+// The sources are taken away one by one while a consumer reads: each time the next one holds from the next fetch on.
+func TestSourcesGoOneByOne(t *testing.T) {
+	s := Settings{Subscription: msgs(10), Namespaces: map[string]Policies{"orders": {Subscription: msgs(20)}}, Mode: Precise}
+	w := newWorld(s)
+	topic := w.th.Topic("orders.eu")
+	topic.Configure(Policies{Subscription: msgs(30)}, 0)
+	x := w.client(client{topic: topic, group: "g"})
+	const ms = time.Millisecond
+	w.at(after(1999*ms), func() { topic.Configure(Policies{}, w.now) })
+	w.at(after(3999*ms), func() { s.Namespaces = nil; w.th.Configure(s, w.now) })
+	w.at(after(5500*ms), func() { topic.Configure(Policies{Subscription: msgs(-1)}, w.now) })
+	w.at(after(5990*ms), func() { topic.Configure(Policies{}, w.now) })
+	w.run(7 * time.Second)
+	got := x.windows(7, time.Second)
+	if unlimited := got[5] - 10; !slices.Equal(append(got[:5:5], got[6]), []int64{30, 30, 20, 20, 10, 10}) || unlimited < 400*int64(x.most) {
+		t.Errorf("got %v", got)
+	}
+}
+
 // cmpLimit is what a plan may hold in a window with a limit that nothing was taken from.
 func cmpLimit(limit int64) int64 {
 	if limit == Unlimited {
@@ -78,6 +98,10 @@ func TestTheRecordWinsWhole(t *testing.T) {
 	topic := th.Topic("a.b")
 	topic.Configure(Policies{Topic: msgs(7)}, 0)
 	l := topic.Explain(0, "g", 0).Levels[TopicLevel]
+	path := topic.Path(0, "g", 0)
+	if plan, _, ok := path.Plan(Cost{}, 0); !ok || plan.left != (Cost{7, noLimit}) {
+		t.Errorf("a fetch is allowed %v, %v", plan.left, ok)
+	}
 	if l.Counters[messages].Limit != 7 || l.Counters[bytes].Limit != Unlimited || l.Period != 3*time.Second {
 		t.Errorf("%+v: want 7 messages, bytes without limit, and the broker's period", l)
 	}
