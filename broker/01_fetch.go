@@ -248,9 +248,15 @@ func (b *Broker) lookUp(k topicKey, byID bool, known string) fetchTopic {
 // maxRaces is how often a call makes another plan because others have taken what it had planned.
 const maxRaces = 100
 
+// longPlan is from how many partitions on plans that draw on the broker's allowance queue up.
+const longPlan = 256
+
 // plan implements parkable.
 func (f *fetchCall) plan(last bool) bool {
 	f.gone = last && f.abandoned()
+	if len(f.parts) > longPlan && f.broker.dispatch.Limited() {
+		defer f.broker.dispatch.queue()()
+	}
 	for races := 0; ; {
 		if due := f.survey() || last; !due {
 			f.release()

@@ -91,7 +91,9 @@ func (f *fetchCall) open() {
 func (f *fetchCall) headerSize() int {
 	size := 64 + len(f.small)
 	for i := range f.parts {
-		size += 80 + len(f.topics[f.parts[i].topic].name)
+		if p := &f.parts[i]; p.send {
+			size += 80 + len(f.topics[p.topic].name)
+		}
 	}
 	return size
 }

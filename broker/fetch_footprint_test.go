@@ -57,7 +57,7 @@ func TestSizesForManyPartitions(t *testing.T) {
 	for name, size := range map[string][2]uintptr{
 		"allowance": {unsafe.Sizeof(allowance{}), 96},
 		"draft":     {unsafe.Sizeof(draft{}), 112},
-		"watch":     {unsafe.Sizeof(watch{}), 16},
+		"watch":     {unsafe.Sizeof(watch{}), 48},
 	} {
 		if size[0] > size[1] {
 			t.Errorf("a %s takes %d bytes, want %d at most", name, size[0], size[1])

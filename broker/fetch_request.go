@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -13,7 +14,10 @@ type forgottenPart struct {
 	partition int32
 }
 
-var fetchCalls = sync.Pool{New: func() any { return new(fetchCall) }}
+var (
+	fetchCalls = sync.Pool{New: func() any { return new(fetchCall) }}
+	manyParts  sync.Pool // lists of more than maxPooledParts parts, which would be too much for each call to have
+)
 
 // newFetchCall gives a call without partitions. Whoever completes its reply frees it: a long poll of many partitions, asked again at
 // every batch, would otherwise allocate their list each time.
@@ -28,9 +32,28 @@ func (f *fetchCall) free() {
 	f.dropLimits()
 	f.clear()
 	f.freeKept()
-	if f.broker, f.req, f.conn, f.session, f.rack, f.lines = nil, nil, nil, nil, nil, nil; cap(f.parts) <= maxPooledParts {
-		fetchCalls.Put(f)
+	f.broker, f.req, f.conn, f.session, f.rack, f.lines = nil, nil, nil, nil, nil, nil
+	if cap(f.parts) > maxPooledParts {
+		many := f.parts
+		manyParts.Put(&many)
+		f.parts = nil
 	}
+	fetchCalls.Put(f)
+}
+
+// needParts makes room for n more parts.
+func (f *fetchCall) needParts(n int) {
+	have := len(f.parts)
+	if cap(f.parts)-have >= n {
+		return
+	}
+	if have+n > maxPooledParts {
+		if many, ok := manyParts.Get().(*[]fetchPart); ok && cap(*many) >= have+n {
+			f.parts = append(*many, f.parts...)
+			return
+		}
+	}
+	f.parts = slices.Grow(f.parts, n)
 }
 
 // clear takes all partitions out.
@@ -115,13 +138,26 @@ func (f *fetchCall) readTopic(r *wireReader) {
 		f.topics = append(f.topics, f.broker.lookUp(k, f.byTopicID(), ""))
 	}
 	n := f.readCount(r, len(f.parts))
-	if cap(f.parts) == 0 {
-		f.parts = make([]fetchPart, 0, min(n, len(r.b)/16))
+	if cap(f.parts)-len(f.parts) < n {
+		f.needParts(min(len(r.b)/f.partSize(), maxFetchParts-len(f.parts))) // for those of the next topics, too
 	}
 	for i := 0; i < n && !r.bad; i++ {
 		f.parts = append(f.parts, f.readPart(r))
 	}
 	r.tags(noTag)
+}
+
+// partSize is how many bytes of a request a partition takes.
+func (f *fetchCall) partSize() int {
+	switch v := f.version(); {
+	case v >= 12:
+		return 33
+	case v >= 9:
+		return 28
+	case v >= 5:
+		return 24
+	}
+	return 16
 }
 
 func (f *fetchCall) readPart(r *wireReader) fetchPart {

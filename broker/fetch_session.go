@@ -246,7 +246,8 @@ func (x *fetchSession) load(f *fetchCall) {
 		t.index = -1
 	}
 	f.clear()
-	f.topics, f.parts = slices.Grow(f.topics, len(x.topics)), slices.Grow(f.parts, x.size)
+	f.topics = slices.Grow(f.topics, len(x.topics))
+	f.needParts(x.size)
 	for e := x.order.next; e != &x.order; e = e.next {
 		if e.topic.index < 0 {
 			e.topic.index = int32(len(f.topics))

@@ -49,8 +49,8 @@ type parkable interface {
 
 // watchable is what a partition is to a parked request.
 type watchable interface {
-	Watch(log.Watcher)
-	Unwatch(log.Watcher)
+	Watch(*log.Watch)
+	Unwatch(*log.Watch)
 }
 
 // await answers q now if it is due or may not wait, and parks it otherwise. It does not block.
@@ -61,9 +61,10 @@ func await(q parkable, wait time.Duration) {
 	}
 	p := &parked{request: q, running: true, watches: make([]watch, q.sources())}
 	for i := range p.watches {
-		p.watches[i] = watch{parked: p, index: int32(i)}
+		w := &p.watches[i]
+		w.parked, w.index, w.line.To = p, int32(i), w
 		if s := q.source(i); s != nil {
-			s.Watch(&p.watches[i])
+			s.Watch(&w.line)
 		}
 	}
 	q.park(p.watches)
@@ -92,6 +93,7 @@ type parked struct {
 
 // watch is one partition's line to a parked request.
 type watch struct {
+	line   log.Watch
 	parked *parked
 	index  int32
 	fired  bool // index is in parked.fired; guarded by parked.mu
@@ -158,7 +160,7 @@ func (p *parked) take() (fired []int, ended, more bool) {
 func (p *parked) finish() {
 	for i := range p.watches {
 		if s := p.request.source(i); s != nil {
-			s.Unwatch(&p.watches[i])
+			s.Unwatch(&p.watches[i].line)
 		}
 	}
 	if p.timer != nil {

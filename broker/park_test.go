@@ -16,16 +16,16 @@ type fakePart struct {
 	mu       sync.Mutex
 	bytes    int64
 	failed   bool
-	watchers map[log.Watcher]bool
+	watchers map[*log.Watch]bool
 }
 
-func (p *fakePart) Watch(w log.Watcher) {
+func (p *fakePart) Watch(w *log.Watch) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.watchers[w] = true
 }
 
-func (p *fakePart) Unwatch(w log.Watcher) {
+func (p *fakePart) Unwatch(w *log.Watch) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.watchers, w)
@@ -38,7 +38,7 @@ func (p *fakePart) add(n int64, failed bool) {
 	p.bytes += n
 	p.failed = p.failed || failed
 	for w := range p.watchers {
-		w.Fire()
+		w.To.Fire()
 	}
 }
 
@@ -70,7 +70,7 @@ type fakePoll struct {
 func newFakePoll(t testing.TB, parts int, need int64) *fakePoll {
 	f := &fakePoll{t: t, need: need, ctx: context.Background(), seen: make([]int64, parts), answered: make(chan int64, 10)}
 	for range parts {
-		f.parts = append(f.parts, &fakePart{watchers: map[log.Watcher]bool{}})
+		f.parts = append(f.parts, &fakePart{watchers: map[*log.Watch]bool{}})
 	}
 	return f
 }

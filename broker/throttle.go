@@ -19,6 +19,7 @@ type dispatch struct {
 	holding     atomic.Int64         // fetches that are held now
 	throttledBy [causes]atomic.Int64 // how often a fetch began to wait for allowance
 	rounds      atomic.Uint32        // of fetches that begin with another partition each
+	planning    chan struct{}        // has room for who is the first in the queue of long plans
 
 	// What left under limits, by unit as it was charged, and what was charged and given back.
 	charged, refunded [2]atomic.Int64
@@ -31,7 +32,7 @@ type dispatch struct {
 }
 
 func newDispatch() *dispatch {
-	d := &dispatch{at: throttle.Never}
+	d := &dispatch{at: throttle.Never, planning: make(chan struct{}, 1)}
 	d.Throttle = throttle.New(d.arm)
 	d.sweep = time.AfterFunc(sweepEvery, d.sweepIdle)
 	return d
@@ -72,6 +73,23 @@ func (d *dispatch) turn(n int) int {
 		return 0
 	}
 	return int(d.rounds.Add(1) % uint32(n))
+}
+
+// queueAtMost bounds how long a long plan queues: the one before it may wait for the disk.
+const queueAtMost = 100 * time.Millisecond
+
+// queue lets one long plan be made at a time, of those that draw on the same allowance, until the func that it gives is called. Fetches of many partitions
+// are woken together, and each may plan to take all that there is; those who look when it was taken need not read what they will not get. It is no
+// lock: nothing is wrong when two plan at a time.
+func (d *dispatch) queue() (leave func()) {
+	wait := time.NewTimer(queueAtMost)
+	defer wait.Stop()
+	select {
+	case d.planning <- struct{}{}:
+		return func() { <-d.planning }
+	case <-wait.C:
+		return func() {}
+	}
 }
 
 func (d *dispatch) sweepIdle() {

@@ -69,7 +69,7 @@ type Log struct {
 	epochsSum   uint32 // of the checkpoint as it is on disk
 
 	waiters  []waiting
-	watchers map[Watcher]struct{}
+	watchers *Watch // the first of a list
 	tail     tail
 
 	queued    bool      // in the syncer's queue or being synced
@@ -281,32 +281,6 @@ func (l *Log) takeWaiters(end int64) []waiting {
 func resolve(ws []waiting, err error) {
 	for _, w := range ws {
 		w.w.Resolved(err)
-	}
-}
-
-// Watcher is compared by identity. Fire must not block and must not call into the log.
-type Watcher interface{ Fire() }
-
-// Watch has w.Fire called each time the visible end or the start moves, or the log goes offline or is deleted, until Unwatch.
-func (l *Log) Watch(w Watcher) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.watchers == nil {
-		l.watchers = map[Watcher]struct{}{}
-	}
-	l.watchers[w] = struct{}{}
-}
-
-// Unwatch ends Watch; a Fire that is under way may still arrive.
-func (l *Log) Unwatch(w Watcher) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.watchers, w)
-}
-
-func (l *Log) fire() {
-	for w := range l.watchers {
-		w.Fire()
 	}
 }
 

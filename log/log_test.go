@@ -360,7 +360,7 @@ func TestDelete(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := &countWatcher{}
-	l.Watch(w)
+	l.Watch(&Watch{To: w})
 	if err := d.Delete(l); err != nil {
 		t.Fatal(err)
 	}
