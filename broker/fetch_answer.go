@@ -15,6 +15,7 @@ func (f *fetchCall) answer() {
 	f.answered()
 	a := fetchAnswer{fetchCall: f, w: wireWriter{b: server.GetBuffer(f.headerSize()), flex: f.flexible()}}
 	a.write()
+	f.freeKept() // it is in the answer now, which a slow client may take long to read
 	f.draw()
 	req, reply := f.req, a.reply()
 	if reply.Done == nil {
