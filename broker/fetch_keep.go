@@ -20,7 +20,7 @@ const (
 	maxCopied = 256 << 10
 	// but ranges below tinyRange bytes, which are no more than what an answer holds in memory for each of its partitions anyway, are bounded by maxTiny.
 	tinyRange = 512
-	maxTiny   = 8 << 20
+	maxTiny   = 1 << 20
 	// heldShare of the files that may be open is the most that one answer holds.
 	heldShare = 8
 )

@@ -54,6 +54,7 @@ func (c *serveCmd) Run(ctx context.Context, s *streams) error {
 	if err := writeReadyFile(c.ReadyFile, b.Addr()); err != nil {
 		return errors.Join(err, b.Close())
 	}
+	go tendHeap(ctx)
 	logger.Info("ready", "address", b.Addr(), "data", c.DataDir, "cluster", b.ClusterID())
 	<-ctx.Done()
 	logger.Info("stopping")
