@@ -84,13 +84,15 @@ type fetchCall struct {
 
 	code   int16 // of the whole answer (version 7)
 	topics []fetchTopic
-	parts  []fetchPart // in the order in which they share max_bytes
+	parts  []fetchPart  // in the order in which they share max_bytes
+	found  []fetchFound // of the parts; see openFound
 	first  int         // the part that the sharing begins with
 	avail  int64       // sum over parts
 
 	// What the look under way holds; fetch_keep.go.
-	small []byte // the data of small ranges
-	held  int    // ranges whose files are held
+	small []byte     // the data of small ranges
+	held  int        // ranges whose files are held
+	alone fetchFound // of the one part that a promise looks at
 
 	// Of dispatch throttling; fetch_limits.go.
 	who     identity
@@ -129,8 +131,9 @@ type fetchPart struct {
 	limit   *allowance    // nil: no limits were found
 	arrived bool          // exempt is set
 	exempt  bool          // it has no backlog, and such are exempt
+	avail   int64         // bytes as min_bytes counts them
 
-	fetchFound
+	*fetchFound
 }
 
 // fetchFound is what a look at a partition found.
@@ -141,7 +144,6 @@ type fetchFound struct {
 	endOffset int64
 	offsets   log.Offsets // -1 each when code is set
 	rng       log.Range   // held until released
-	avail     int64       // bytes as min_bytes counts them
 }
 
 // source is what Fetch needs of a partition's log.
@@ -261,6 +263,7 @@ func (f *fetchCall) plan(last bool) bool {
 		if due := f.survey() || last; !due {
 			f.release()
 			if f.hold() {
+				f.closeFound()
 				f.noteWait()
 				f.waitsOn(f.opensFirst())
 				return false
@@ -279,6 +282,7 @@ func (f *fetchCall) plan(last bool) bool {
 // survey looks at the partitions in order, lets them share max_bytes, and tells whether what was found is due.
 func (f *fetchCall) survey() (due bool) {
 	f.now, f.ahead, f.avail = 0, throttle.Cost{}, 0
+	f.openFound()
 	left, empty := f.maxBytes, true
 	for n := range f.parts {
 		i := f.first + n
@@ -304,8 +308,11 @@ func (f *fetchCall) promise(moved []int) bool {
 		first = f.waiting.part
 	}
 	for _, i := range moved {
+		p := &f.parts[i]
+		if f.found == nil {
+			p.fetchFound = &f.alone
+		}
 		for held := false; !held; held = due || f.holdPart(i) {
-			p := &f.parts[i]
 			f.avail -= p.avail
 			f.ahead = throttle.Cost{}
 			f.look(p, f.maxBytes, false)
@@ -313,6 +320,9 @@ func (f *fetchCall) promise(moved []int) bool {
 			due = due || p.dueAlone()
 			p.rng.Release()
 			p.rng = log.Range{}
+		}
+		if f.found == nil {
+			p.fetchFound = nil
 		}
 		first = f.earlier(first, i)
 	}
@@ -344,7 +354,7 @@ func (f *fetchCall) release() {
 // look finds what a partition can give within left bytes. whole is set while the answer has no data: then one batch is
 // given whatever its size.
 func (f *fetchCall) look(p *fetchPart, left int64, whole bool) {
-	p.fetchFound = fetchFound{}
+	*p.fetchFound, p.avail = fetchFound{}, 0
 	if p.limit != nil {
 		p.limit.forget()
 	}
@@ -359,7 +369,8 @@ func (f *fetchCall) look(p *fetchPart, left int64, whole bool) {
 }
 
 func (p *fetchPart) fail(code int16) {
-	p.fetchFound = fetchFound{code: code, offsets: log.Offsets{Start: -1, Stable: -1, High: -1, End: -1}}
+	*p.fetchFound = fetchFound{code: code, offsets: log.Offsets{Start: -1, Stable: -1, High: -1, End: -1}}
+	p.avail = 0
 }
 
 // find is look without its bookkeeping.

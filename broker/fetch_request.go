@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"slices"
 	"sync"
 	"time"
 
@@ -16,20 +15,23 @@ type forgottenPart struct {
 
 var (
 	fetchCalls = sync.Pool{New: func() any { return new(fetchCall) }}
-	manyParts  sync.Pool // lists of more than maxPooledParts parts, which would be too much for each call to have
+	// Lists of more than maxPooledParts elements, which would be too much for each call to have.
+	manyParts, manyFound sync.Pool
 )
 
 // newFetchCall gives a call without partitions. Whoever completes its reply frees it: a long poll of many partitions, asked again at
 // every batch, would otherwise allocate their list each time.
 func newFetchCall(b *Broker, req *server.Request) *fetchCall {
 	f := fetchCalls.Get().(*fetchCall)
-	*f = fetchCall{broker: b, req: req, replica: -1, sessionEpoch: finalEpoch, topics: f.topics, parts: f.parts}
+	*f = fetchCall{broker: b, req: req, replica: -1, sessionEpoch: finalEpoch, topics: f.topics, parts: f.parts, found: f.found}
 	return f
 }
 
 // free returns the call to the pool. Its lists stay with it, empty.
 func (f *fetchCall) free() {
 	f.dropLimits()
+	f.closeFound()
+	clear(f.found)
 	f.clear()
 	f.freeKept()
 	f.broker, f.req, f.conn, f.session, f.rack, f.lines = nil, nil, nil, nil, nil, nil
@@ -47,13 +49,44 @@ func (f *fetchCall) needParts(n int) {
 	if cap(f.parts)-have >= n {
 		return
 	}
-	if have+n > maxPooledParts {
-		if many, ok := manyParts.Get().(*[]fetchPart); ok && cap(*many) >= have+n {
-			f.parts = append(*many, f.parts...)
-			return
+	f.parts = append(listOf[fetchPart](&manyParts, have+n), f.parts...)
+}
+
+// listOf makes an empty list with room for n elements, or takes one from the pool if they are many.
+func listOf[T any](pool *sync.Pool, n int) []T {
+	if n > maxPooledParts {
+		if many, ok := pool.Get().(*[]T); ok && cap(*many) >= n {
+			return (*many)[:0]
 		}
 	}
-	f.parts = slices.Grow(f.parts, n)
+	return make([]T, 0, n)
+}
+
+// openFound gives each part a place for what a look at all of them finds. A call of many parts has them only from the look to the end of the answer, or
+// until it is known that it has to wait: that is more than half of what it takes, and many calls wait.
+func (f *fetchCall) openFound() {
+	n := len(f.parts)
+	if cap(f.found) < n {
+		f.found = listOf[fetchFound](&manyFound, n)
+	}
+	f.found = f.found[:n]
+	for i := range f.parts {
+		f.parts[i].fetchFound = &f.found[i]
+	}
+}
+
+// closeFound ends what openFound began, if the parts are many. Nothing is held by then.
+func (f *fetchCall) closeFound() {
+	if cap(f.found) <= maxPooledParts {
+		return
+	}
+	for i := range f.parts {
+		f.parts[i].fetchFound = nil
+	}
+	many := f.found
+	clear(many)
+	manyFound.Put(&many)
+	f.found = nil
 }
 
 // clear takes all partitions out.
