@@ -67,9 +67,9 @@ const (
 	manyGroups = 10
 	manyRate   = 100_000 // messages a second, for all
 	manyBatch  = 8
-	// manyMemory bounds how much more the broker may have resident with the limit than without, in bytes: a claim and a wait for each partition and group, 217
-	// bytes, the plans and answers of the fetches that are served at a time, and as much again until the garbage collector runs.
-	manyMemory = 160 << 20
+	// manyMemory bounds how much more the broker may have resident with the limit than without, in bytes: a claim and a wait for each partition and group, some
+	// 200 bytes, the answers of the fetches that wait for slow clients, and half as much again until the garbage collector runs.
+	manyMemory = 128 << 20
 )
 
 // manyPartitions compares what ten groups get in the time, and what the broker needs for them, with and without a limit. Each time it is a new process.
