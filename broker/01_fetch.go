@@ -86,8 +86,8 @@ type fetchCall struct {
 	topics []fetchTopic
 	parts  []fetchPart  // in the order in which they share max_bytes
 	found  []fetchFound // of the parts; see openFound
-	first  int         // the part that the sharing begins with
-	avail  int64       // sum over parts
+	first  int          // the part that the sharing begins with
+	avail  int64        // sum over parts
 
 	// What the look under way holds; fetch_keep.go.
 	small []byte     // the data of small ranges
