@@ -28,7 +28,7 @@ type rig struct {
 	b    *Broker
 	addr string
 	gate syncGate
-	ids  byte
+	ids  uint32
 
 	server *server.Server
 }
@@ -88,7 +88,8 @@ func (r *rig) serve(l net.Listener) {
 // topic makes a topic known.
 func (r *rig) topic(name string, partitions int32, settings map[string]string) *topic {
 	r.ids++
-	c := catalog.Topic{Name: name, ID: kproto.TopicID{15: r.ids}, Partitions: partitions, Config: settings}
+	c := catalog.Topic{Name: name, Partitions: partitions, Config: settings}
+	binary.BigEndian.PutUint32(c.ID[12:], r.ids)
 	conf, lc, err := r.b.settings.Load().topic(c)
 	check(r.t, err)
 	r.b.topics.put(c, conf, lc)

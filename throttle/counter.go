@@ -57,17 +57,34 @@ func (c *Counter) readLocked(cr *crowd, cl *claim, v view, now Instant) (balance
 	return balance, readyAt
 }
 
-// claimOf is the claim of somebody who looks at a counter and shares it. If nobody has one there is nothing to share any more: then the
-// crowd ends, and takes need no lock until the next refusal.
+// claimOf is the claim of somebody who looks at a counter and shares it, or nil if there is nothing to share any more.
 func (c *Counter) claimOf(cr *crowd, who claimant, v view, now Instant) *claim {
-	cr.sweep(v, now)
-	if cr.claims.count == 0 {
-		cr.gone = true
-		c.crowd.Store(nil)
-		c.home.timers.remove(&cr.timer)
+	if c.ends(cr, v, now) {
 		return nil
 	}
 	return cr.join(who, now)
+}
+
+// ends drops claims that nobody came back for. If none is left the crowd ends, and takes need no lock until the next refusal.
+func (c *Counter) ends(cr *crowd, v view, now Instant) bool {
+	cr.sweep(v, now)
+	if cr.claims.count > 0 {
+		return false
+	}
+	cr.gone = true
+	c.crowd.Store(nil)
+	c.home.timers.remove(&cr.timer)
+	return true
+}
+
+// sweep ends a crowd that nobody comes back to. Its claims have topics that may be gone.
+func (c *Counter) sweep(now Instant) {
+	if c.crowd.Load() == nil {
+		return
+	}
+	cr := c.lockCrowd()
+	defer cr.mu.Unlock()
+	c.ends(cr, c.look(now), now)
 }
 
 // take takes n units for a claimant if it may take more than before, see tape.take. more tells that it leaves data behind.

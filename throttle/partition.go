@@ -86,8 +86,13 @@ func (q *partition) sweep(now Instant) (empty bool) {
 }
 
 // Sweep drops the state of partitions and subscriptions that were not used for a minute, of whose window nothing was used, and that owe
-// nothing. Call it once in a while.
+// nothing, and those who do not come back for more of the broker's allowance. Call it once in a while.
 func (t *Throttle) Sweep(now Instant) {
+	for _, c := range t.rules.Load().brokerCounters {
+		if c != nil {
+			c.sweep(now)
+		}
+	}
 	t.mu.Lock()
 	topics := make([]*Topic, 0, len(t.topics))
 	for x := range t.topics {

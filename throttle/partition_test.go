@@ -106,6 +106,32 @@ func TestClosedTopicIsForgotten(t *testing.T) {
 	reserve(t, topic, "g", 1, Cost{1, 1}, 0) // a fetch that was under way
 }
 
+// Those who wanted more of the broker's allowance are forgotten with their topics, also if nobody asks for it any more. Who waits is not.
+func TestSweepEndsTheBrokersCrowd(t *testing.T) {
+	th := New(func(Instant) {})
+	th.Configure(Settings{Broker: msgs(1), Mode: Precise}, 0)
+	reserve(t, th.Topic("first"), "g", 1, Cost{1, 1}, 0)
+	var refused Refusal
+	for range 100 {
+		topic := th.Topic("t")
+		path := topic.Path(0, "g", 0)
+		_, refused, _ = path.Plan(Cost{}, 0)
+		topic.Close()
+	}
+	w := new(Watch)
+	w.On(refused, new(bell), 0)
+	c := th.rules.Load().brokerCounters[messages]
+	th.Sweep(after(time.Minute))
+	if cr := c.crowd.Load(); cr == nil || cr.claims.count != 1 {
+		t.Error("more or less is left than the one that waits")
+	}
+	w.Cancel(after(time.Minute))
+	th.Sweep(after(2 * time.Minute))
+	if c.crowd.Load() != nil {
+		t.Error("the crowd is still there")
+	}
+}
+
 // The queues of a crowd stay in order whatever happens to its claims.
 func TestCrowdStaysInOrder(t *testing.T) {
 	c := newCounter(New(func(Instant) {}), newPace(10, time.Second, -1), 0)
