@@ -78,6 +78,9 @@ func (r *recovery) skip(n int) error {
 	l.dropSegments(l.segs[:n])
 	l.segs = l.segs[n:]
 	r.first, r.rolled = 0, nil
+	if err := l.loadEpochs(0, r.slot); err != nil { // not those of batches that are gone: the next start will not see them
+		return err
+	}
 	return r.run()
 }
 

@@ -178,6 +178,11 @@ var storage = []mutant{
 		old: "\tparts, anew := s.takeChanged(), s.failed != nil\n", new: "\ts.whole = s.whole && s.failed == nil\n\tparts, anew := s.takeChanged(), false\n",
 	},
 	{
+		name: "recovery knows leader epochs of segments that it left out",
+		file: "log/recover.go", pkg: inLog, tests: "TestPowerCutsInKnownLives",
+		old: "\tif err := l.loadEpochs(0, r.slot); err != nil { // not", new: "\tif err := error(nil); err != nil { // not",
+	},
+	{
 		name: "slots are written with the log locked",
 		file: "log/sync.go", pkg: inLog, tests: "TestSlotWritesHoldNobodyUp",
 		old: "\tl.dir.slots.note(l.slotIndex, l.slot())\n", new: "\t_ = l.dir.slots.sync(l.dir.slots.put(l.slotIndex, l.slot()))\n",
