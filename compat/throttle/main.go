@@ -7,7 +7,8 @@
 //
 // Beside them it runs the rows of rows.go, whatever else is to be seen of a limit, each with a broker of its own; then their names alone are printed.
 //
-//	throttle [-bin BINARY] [-short] [-row TEXT] [CLIENT ...]     without clients: all, and all rows
+//	throttle [-bin BINARY] [-short] [-row TEXT] [CLIENT ...]            without clients: all, and all rows
+//	throttle -against HOST:PORT -via HOST:PORT [-row TEXT]              the rows of client quotas, with Apache Kafka
 package main
 
 import (
@@ -37,6 +38,8 @@ var clients = []string{"franz-go", "franz-go-consumer", "sarama", "kafka-go", "k
 func main() {
 	only := flag.String("row", "", "only the rows, situations and habits whose names contain this `text`")
 	withHabits := flag.Bool("habits", false, "the habits instead of all else")
+	against := flag.String("against", "", "run the rows of client quotas with the broker at this `address`, one after the other")
+	via := flag.String("via", "", "the `address` that the broker of -against advertises; what goes there is passed on to it")
 	if len(os.Args) > 1 && os.Args[1] == "reader" {
 		if err := reader.Run(context.Background(), os.Args[2:], os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, "reader:", err)
@@ -45,7 +48,7 @@ func main() {
 		return
 	}
 	members.Main("throttle", "count for five seconds only", func(o members.Options) error {
-		t := &test{binary: o.Binary, seconds: fullSeconds}
+		t := &test{binary: o.Binary, seconds: fullSeconds, against: *against, via: *via}
 		if o.Short {
 			t.seconds = shortSeconds
 		}
@@ -62,6 +65,9 @@ func main() {
 type test struct {
 	binary  string
 	seconds int
+	against string     // a broker that is not ours
+	via     string     // which it advertises
+	one     sync.Mutex // of its rows
 	out     sync.Mutex // of standard output
 	running sync.WaitGroup
 }
@@ -69,7 +75,7 @@ type test struct {
 // run has all run at the same time, since they wait most of it. Without names it is all clients and all rows but those that have to be asked for.
 func (t *test) run(names []string, only string) error {
 	withRows := len(names) == 0
-	if withRows && only == "" {
+	if withRows && only == "" && t.against == "" {
 		names = clients
 	}
 	if len(names) > 0 {
@@ -118,15 +124,21 @@ func (t *test) clients(names []string, only, address string) error {
 // rows begins the rows.
 func (t *test) rows(only string) {
 	for _, r := range rows {
-		if r.alone && only == "" || !strings.Contains(r.name, only) {
+		if r.alone && only == "" || !strings.Contains(r.name, only) || t.against != "" && (!r.wired || r.own) {
 			continue
 		}
-		t.running.Go(func() { t.reportRow(r) })
+		t.running.Go(func() {
+			if t.against != "" {
+				t.one.Lock()
+				defer t.one.Unlock()
+			}
+			t.reportRow(r)
+		})
 	}
 }
 
 func (t *test) reportRow(r row) {
-	t.report(r.name, true, func(ctx context.Context) error { return try(ctx, r, t.binary, t.seconds) })
+	t.report(r.name, r.possible == nil || r.possible(), func(ctx context.Context) error { return t.try(ctx, r) })
 }
 
 // startTime bounds the time until all members read.

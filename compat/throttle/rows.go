@@ -18,8 +18,11 @@ import (
 // row is something that a user can see of a limit, apart from what each client gets. It has a broker of its own.
 type row struct {
 	name     string
-	settings []string // of the broker
-	alone    bool     // it takes much of the machine, and is run only when it is asked for
+	settings []string    // of the broker
+	alone    bool        // it takes or needs much, and is run only when it is asked for
+	wired    bool        // it looks at what passes on the wire, and sets quotas
+	own      bool        // of a wired one: it has settings that only our broker has
+	possible func() bool // false: what it needs is not there
 	run      func(t *trial) error
 }
 

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -22,40 +24,69 @@ type trial struct {
 	ctx     context.Context
 	binary  string
 	dir     string
-	broker  *harness.Broker
+	broker  *harness.Broker // none if it is somebody else's
+	address string          // for clients
+	wire    *wire           // of a wired row
 	client  *kgo.Client
 	admin   *kadm.Client
 	seconds int // to count for
 	running sync.WaitGroup
 }
 
-// try runs a row with a broker that has the row's settings.
-func try(ctx context.Context, r row, binary string, seconds int) error {
+// trialID is the client id of a trial's own clients.
+const trialID = "trial"
+
+// try runs a row with a broker that has the row's settings, or with somebody else's.
+func (t *test) try(ctx context.Context, r row) error {
 	dir, err := os.MkdirTemp("", "sluice-throttle-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	ctx, cancel := context.WithCancel(ctx)
+	x := &trial{name: r.name, ctx: ctx, binary: t.binary, dir: dir, seconds: t.seconds}
+	defer x.running.Wait()
+	defer cancel()
+	if r.wired {
+		if x.wire, err = newWire(cmp.Or(t.via, "127.0.0.1:0")); err != nil {
+			return err
+		}
+		defer x.wire.listener.Close()
+	}
+	if x.address = t.against; t.against == "" {
+		if x.broker, err = harness.Start(t.binary, dir, x.flags(r)...); err != nil {
+			return err
+		}
+		defer x.broker.Kill()
+		x.address = x.broker.Address
+	}
+	if r.wired {
+		x.wire.connect(x.address)
+		x.address = x.wire.address()
+	}
+	if x.client, err = kgo.NewClient(kgo.SeedBrokers(x.address), kgo.ClientID(trialID), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ManualFlushing(),
+		kgo.MaxBufferedRecords(2_000_000), kgo.ProducerBatchCompression(kgo.NoCompression())); err != nil {
+		return err
+	}
+	defer x.client.Close()
+	x.admin = kadm.NewClient(x.client)
+	return r.run(x)
+}
+
+// flags are those of a row's broker.
+func (t *trial) flags(r row) []string {
 	flags := []string{"--set", precise + "=true", "--set", "sluice.durability=os", "--set", "group.initial.rebalance.delay.ms=0"}
 	for _, s := range r.settings {
 		flags = append(flags, "--set", s)
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	t := &trial{name: r.name, ctx: ctx, binary: binary, dir: dir, seconds: seconds}
-	defer t.running.Wait()
-	defer cancel()
-	if t.broker, err = harness.Start(binary, dir, flags...); err != nil {
-		return err
+	if r.wired {
+		flags = append(flags, "--advertise", t.wire.address(), "--set", fmt.Sprint("quota.window.num=", t.windows()))
 	}
-	defer t.broker.Kill()
-	if t.client, err = kgo.NewClient(kgo.SeedBrokers(t.broker.Address), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ManualFlushing(),
-		kgo.MaxBufferedRecords(2_000_000), kgo.ProducerBatchCompression(kgo.NoCompression())); err != nil {
-		return err
-	}
-	defer t.client.Close()
-	t.admin = kadm.NewClient(t.client)
-	return r.run(t)
+	return flags
 }
+
+// unique is a name that no other row uses.
+func (t *trial) unique(what string) string { return what + "-" + filepath.Base(t.dir) }
 
 // topic makes a topic with settings: key=value.
 func (t *trial) topic(name string, partitions int32, settings ...string) error {
