@@ -116,13 +116,13 @@ func (w *throttledWorld) reader(i int) {
 	for _, p := range w.rnd.Perm(int(w.x.partitions())) {
 		parts = append(parts, at(w.x, int32(p), 0))
 	}
-	r := &worldReader{stays: i == 0 || w.rnd.IntN(2) == 0}
+	x := &worldReader{stays: i == 0 || w.rnd.IntN(2) == 0}
 	begin, end := time.Duration(0), w.until()
-	if !r.stays {
+	if !x.stays {
 		begin = w.period * time.Duration(w.rnd.IntN(w.windows)) // when those of its group begin
 		end = min(end, begin+time.Duration(w.rnd.Int64N(int64(end))))
 	}
-	r.reader = w.b.read(fmt.Sprint("r", i%3), end, func(r *reader) {
+	x.reader = w.b.read(fmt.Sprint("r", i%3), end, func(r *reader) {
 		r.wait = time.Duration(w.rnd.IntN(2)*w.rnd.IntN(3000)) * time.Millisecond
 		r.minBytes = int32(1 + w.rnd.IntN(2)*100_000)
 		r.gap = 5 * time.Millisecond
@@ -130,9 +130,9 @@ func (w *throttledWorld) reader(i int) {
 			r.gap = time.Duration(1+w.rnd.IntN(2)*w.rnd.IntN(700)) * time.Millisecond
 		}
 		r.begin, r.until = begin, w.until() // what comes when it has gone counts
+		r.heard = func() { x.modes = append(x.modes, w.mode) }
 	}, parts...)
-	r.reader.heard = func() { r.modes = append(r.modes, w.mode) }
-	w.readers = append(w.readers, r)
+	w.readers = append(w.readers, x)
 }
 
 // tail feeds the first partition and has a reader at its end, which is exempt: it gets all at once.

@@ -1,6 +1,7 @@
 package throttle
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -8,15 +9,15 @@ import (
 	"time"
 )
 
-// fetchers take batches of size records by plan and reservation, n at once, until their subscription is refused, and tell how
+// fetchers take batches of size records by plan and reservation, n at once and each with a path of its own, until they are refused. They tell how
 // many records they got.
-func fetchers(n int, topic *Topic, size int64, now Instant) int64 {
+func fetchers(n int, path func(i int, now Instant) Path, size int64, now Instant) int64 {
 	var got atomic.Int64
 	var all sync.WaitGroup
-	for range n {
+	for i := range n {
 		all.Go(func() {
 			for {
-				path := topic.Path(0, "g", now)
+				path := path(i, now)
 				plan, _, ok := path.Plan(Cost{}, now)
 				if !ok {
 					return
@@ -33,18 +34,56 @@ func fetchers(n int, topic *Topic, size int64, now Instant) int64 {
 	return got.Load()
 }
 
-// Sixty-four fetchers at once pass the line by one batch at most, all of them together.
+// Sixty-four fetchers at once pass the line by one batch at most, all of them together: those of one subscription, and those of as many topics under the
+// broker's limit.
 func TestParallelFetchers(t *testing.T) {
-	for size, want := range map[int64][]int64{1: {1000, 1000, 1000}, 6: {1002, 1002, 996}} {
-		th := New(func(Instant) {})
-		th.Configure(Settings{Topic: msgs(1000), Mode: Precise}, 0)
-		topic := th.Topic("t")
-		for k, n := range want {
-			if got := fetchers(64, topic, size, after(time.Duration(k)*time.Second)); got != n {
-				t.Errorf("batches of %d: window %d gave %d, want %d", size, k, got, n)
+	for level, settings := range map[Level]Settings{
+		BrokerLevel: {Broker: msgs(1000)}, TopicLevel: {Topic: msgs(1000)}, SubscriptionLevel: {Subscription: msgs(1000)},
+	} {
+		for size, want := range map[int64][]int64{1: {1000, 1000, 1000}, 6: {1002, 1002, 996}} {
+			settings.Mode = Precise
+			th := New(func(Instant) {})
+			th.Configure(settings, 0)
+			topics := make([]*Topic, 64)
+			for i := range topics {
+				topics[i] = th.Topic(fmt.Sprint(i))
+			}
+			path := func(i int, now Instant) Path {
+				if level == BrokerLevel {
+					return topics[i].Path(0, fmt.Sprint(i), now)
+				}
+				return topics[0].Path(0, "g", now)
+			}
+			for k, n := range want {
+				if got := fetchers(64, path, size, after(time.Duration(k)*time.Second)); got != n {
+					t.Errorf("%v, batches of %d: window %d gave %d, want %d", level, size, k, got, n)
+				}
 			}
 		}
 	}
+}
+
+// Whoever holds the locks of one topic's partition and counters holds up no other topic.
+func TestTopicsDoNotLockEachOther(t *testing.T) {
+	th := New(func(Instant) {})
+	th.Configure(Settings{Topic: msgs(10), Subscription: msgs(10), Mode: Precise}, 0)
+	busy, other := th.Topic("busy"), th.Topic("other")
+	path := busy.Path(0, "g", 0)
+	for _, c := range path.counters[2:] {
+		if c != nil {
+			defer c.lockCrowd().mu.Unlock()
+		}
+	}
+	defer busy.lock(0).mu.Unlock()
+	g := reserve(t, other, "g", 10, Cost{1, 1}, 0) // hangs if not
+	p := other.Path(0, "g", 0)
+	_, refusal, _ := p.Plan(Cost{}, 0)
+	var w Watch
+	if !w.On(refusal, new(bell), 0) {
+		t.Fatal("does not wait")
+	}
+	g.Refund(0)
+	w.Cancel(0)
 }
 
 // An approximate plan is charged what it holds: once one has passed the line nobody else gets anything.
@@ -52,7 +91,8 @@ func TestParallelApproximateFetchers(t *testing.T) {
 	th := New(func(Instant) {})
 	th.Configure(Settings{Topic: msgs(100)}, 0)
 	topic := th.Topic("t")
-	if got := fetchers(64, topic, 50, 0); got < 100 || got >= 100+3*50 {
+	path := func(_ int, now Instant) Path { return topic.Path(0, "g", now) }
+	if got := fetchers(64, path, 50, 0); got < 100 || got >= 100+3*50 {
 		t.Errorf("%d were delivered, want 100 and at most one plan of 3 batches of 50", got)
 	}
 }

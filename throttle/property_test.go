@@ -300,7 +300,10 @@ func TestClaimantsShareEvenlyAndUseAll(t *testing.T) {
 		if guesses {
 			lowest = 100 // else a plan may cost hundreds of windows
 		}
-		rates := rapid.SliceOfN(rapid.Int64Range(lowest, 200), 1, 3).Draw(t, "rates")
+		rates := []int64{rapid.Int64Range(lowest, 200).Draw(t, "rate")}
+		for range rapid.IntRange(0, 2).Draw(t, "other rates") {
+			rates = append(rates, max(lowest, rapid.Int64Range(1+rates[0]/3, 3*rates[0]).Draw(t, "other rate")))
+		}
 		settings := func(rate int64) (s Settings) {
 			s.Mode, s.Period = mode, period
 			p := msgs(rate)
@@ -340,7 +343,8 @@ func TestClaimantsShareEvenlyAndUseAll(t *testing.T) {
 			largest = max(largest, charge)
 			w.client(c)
 		}
-		windows := int64(claimants) * max(8, 50*largest/least) // some fifty batches for each
+		// Some fifty batches for each, and enough for what one gets less or more in the window of a change not to matter.
+		windows := max(int64(claimants)*max(8, 50*largest/least), 40*slices.Max(rates)/least)
 		until := time.Duration(windows) * period
 		if len(rates) > 1 {
 			for range rapid.Int64Range(1, windows).Draw(t, "changes") {

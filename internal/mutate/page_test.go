@@ -58,7 +58,7 @@ func TestNamedTests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, page := range []string{"reliability.md", "storage.md"} {
+	for _, page := range []string{"reliability.md", "storage.md", "throttling.md"} {
 		text, err := os.ReadFile("../../docs/" + page)
 		if err != nil {
 			t.Fatal(err)
@@ -68,6 +68,38 @@ func TestNamedTests(t *testing.T) {
 				t.Errorf("%s names %s, which no package has", page, name)
 			}
 		}
+	}
+}
+
+// TestNamedChecks: every check with real clients that docs/throttling.md names is one that must pass, with at least one client.
+func TestNamedChecks(t *testing.T) {
+	var allowed strings.Builder
+	for _, list := range []string{"tests.allow", "many.allow"} {
+		text, err := os.ReadFile("../../compat/throttle/" + list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		allowed.Write(text)
+	}
+	text, err := os.ReadFile("../../docs/throttling.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "## Which test shows it")
+	n := 0
+	for _, row := range strings.Split(table, "\n") {
+		cells := strings.Split(row, "|")
+		if len(cells) < 5 || strings.Contains(cells[3], "checks with real clients") {
+			continue
+		}
+		for _, check := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cells[3], -1) {
+			if n++; !strings.Contains(allowed.String(), check[1]+"\n") {
+				t.Errorf("docs/throttling.md names the check %q, which is on no list", check[1])
+			}
+		}
+	}
+	if n == 0 {
+		t.Error("docs/throttling.md has no table of checks")
 	}
 }
 
