@@ -204,25 +204,26 @@ func TestTheLastToOpenIsWaitedFor(t *testing.T) {
 
 // The plans of one fetch share the broker's counters; each begins with what those before it cost.
 func TestPlansOfOneFetchShareTheBroker(t *testing.T) {
-	th := New(func(Instant) {})
-	th.Configure(Settings{Broker: msgs(10), Mode: Precise}, 0)
-	topic := th.Topic("t")
-	var ahead Cost
-	var got []int64
-	for i := range int32(4) {
-		path := topic.Path(i, "g", 0)
-		plan, _, ok := path.Plan(ahead, 0)
-		if !ok {
-			got = append(got, 0)
-			continue
+	for unit, policy := range map[Unit]Policy{Messages: msgs(10), Bytes: {Bytes: PerPeriod(10)}} {
+		th := New(func(Instant) {})
+		th.Configure(Settings{Broker: policy, Mode: Precise}, 0)
+		topic := th.Topic("t")
+		var ahead Cost
+		var got [4]int64
+		for i := range got {
+			path := topic.Path(int32(i), "g", 0)
+			plan, _, ok := path.Plan(ahead, 0)
+			if !ok {
+				continue
+			}
+			for n := 0; n < 4 && plan.Add(1, 1); n++ {
+			}
+			got[i] = plan.Cost()[unit]
+			ahead = ahead.Plus(plan.Cost())
 		}
-		for n := 0; n < 4 && plan.Add(1, 1); n++ {
+		if want := [4]int64{4, 4, 2, 0}; got != want {
+			t.Errorf("%v: planned %v, want %v", unit, got, want)
 		}
-		got = append(got, plan.Cost()[messages])
-		ahead = ahead.Plus(plan.Cost())
-	}
-	if want := [4]int64{4, 4, 2, 0}; [4]int64(got) != want {
-		t.Errorf("planned %v, want %v", got, want)
 	}
 }
 
