@@ -14,8 +14,8 @@ const (
 	Fetch                     // bytes of Fetch answers in a second (KIP-13)
 	Request                   // time of processors, in percent of one (KIP-124)
 	Mutation                  // partitions created and deleted in a second (KIP-599)
-	kinds                     // those that users and client ids may have
-	Connection = kinds        // connections of an address in a second (KIP-612)
+	Kinds                     // those that users and client ids may have
+	Connection = Kinds        // connections of an address in a second (KIP-612)
 )
 
 // keys are the names of the kinds on the wire.
