@@ -153,7 +153,7 @@ func (c *produceCall) appendAll() {
 		r.tags(noTag)
 		c.out.noTags()
 	}
-	c.out.int32(0) // throttle_time_ms
+	c.out.int32(c.held()) // throttle_time_ms
 	c.out.noTags()
 }
 

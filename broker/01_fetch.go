@@ -9,6 +9,7 @@ import (
 	"sluice/kproto"
 	"sluice/log"
 	"sluice/throttle"
+	"sluice/throttle/quota"
 )
 
 // Fetch (key 1), versions 4-18.
@@ -48,6 +49,7 @@ func fetch(b *Broker, r *server.Request) {
 	f.conn.setRack(f.rack)
 	f.conn.wait.Store(int64(f.wait))
 	f.who = f.conn.identity
+	f.capByQuota()
 	if f.replica >= 0 || f.isolation < 0 || f.isolation > 1 {
 		f.refuse()
 	} else if err := f.enter(&b.fetchSessions, forgotten); err != nil {
@@ -88,6 +90,8 @@ type fetchCall struct {
 	found  []fetchFound // of the parts; see openFound
 	first  int          // the part that the sharing begins with
 	avail  int64        // sum over parts
+
+	quota *connQuota // of its connection; nil: no quota is set
 
 	// What the look under way holds; fetch_keep.go.
 	small []byte     // the data of small ranges
@@ -182,6 +186,10 @@ func (f *fetchCall) context() context.Context { return f.req.Context() }
 // guard implements parkable.
 func (f *fetchCall) guard(fn func()) {
 	defer f.broker.recovered(f.req)
+	if q := f.quota; q.meter(quota.Request) != nil {
+		began := time.Now()
+		defer func() { q.noteWork(time.Since(began)) }()
+	}
 	fn()
 }
 

@@ -71,6 +71,9 @@ type creation struct {
 
 func (m *creation) add(rt *kmsg.CreateTopicsRequestTopic) {
 	t, err := m.b.newTopic(rt)
+	if err == nil {
+		err = m.c.mutate(t.Partitions, strictCreateTopics)
+	}
 	if err != nil {
 		m.fail(rt.Topic, err)
 		return

@@ -50,6 +50,8 @@ func (d *deletion) add(rt kmsg.DeleteTopicsRequestTopic) {
 		if _, dup := d.targets[t.id]; dup {
 			err = errDuplicateTopic
 			d.refuseTwin(t.id)
+		} else {
+			err = d.c.mutate(t.partitions(), strictDeleteTopics)
 		}
 	}
 	if err != nil {

@@ -25,7 +25,9 @@ func (b *Broker) createPartitions(c *call, q *kmsg.CreatePartitionsRequest) {
 		}
 		err := error(errDuplicateTopic)
 		if n == 1 {
-			err = b.checkMorePartitions(rt)
+			if err = b.checkMorePartitions(rt); err == nil {
+				err = c.mutate(rt.Count-b.topics.byName(rt.Topic).partitions(), strictCreatePartitions)
+			}
 		}
 		times[rt.Topic] = 0
 		x := kmsg.NewCreatePartitionsResponseTopic()

@@ -119,8 +119,9 @@ func newBroker(o Options) (*Broker, error) {
 		return nil, fmt.Errorf("start broker: %w", err)
 	}
 	b.settings.Store(first)
+	b.quotas.settings = b.quotaSettings
 	b.pids.reserve = b.reserveProducerIDs
-	b.dispatch = newDispatch()
+	b.dispatch = newDispatch(func() { b.quotas.limits.Sweep(quotaNow()) })
 	b.dispatchChanged = b.limitsChanged
 	b.groups = newGroups(b)
 	b.resolver = newResolver(b.groups.owners)

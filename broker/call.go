@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync/atomic"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -18,6 +19,8 @@ type call struct {
 	b    *Broker
 	row  *row
 	done atomic.Bool // answered or aborted
+
+	mutations time.Duration // how long the client is to be held for changing topics; quota_mutations.go
 }
 
 // typed adapts a handler over kmsg's structs: it decodes with kproto.DecodeRequest (a bad body closes the connection) and
@@ -37,6 +40,7 @@ func typed[Q kmsg.Request](fn func(b *Broker, c *call, q Q)) func(*Broker, *serv
 // answer encodes and replies. Never blocks.
 func (c *call) answer(resp kmsg.Response) {
 	resp.SetVersion(c.Version)
+	c.meter(resp)
 	buf := kproto.AppendResponse(server.GetBuffer(smallReply), c.CorrelationID, resp)
 	if c.done.CompareAndSwap(false, true) {
 		c.Reply(server.Reply{Parts: []server.Part{{Bytes: buf, Pool: true}}})

@@ -30,6 +30,8 @@ type connState struct {
 	carries  []string // groups whose members' requests came here, the newest last
 	epoch    uint32   // raised when something above changes, so that its subscriptions are looked up again
 
+	quota *connQuota // nil: no quota was set when a request came
+
 	wait    atomic.Int64           // nanoseconds: max_wait of the last Fetch
 	standIn atomic.Pointer[string] // see marked
 

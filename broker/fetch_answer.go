@@ -11,11 +11,12 @@ import (
 // answer implements parkable. The call ends with it.
 func (f *fetchCall) answer() {
 	f.choose()
-	f.noteRead()
-	f.answered()
 	a := fetchAnswer{fetchCall: f, w: wireWriter{b: server.GetBuffer(f.headerSize()), flex: f.flexible()}}
 	a.write()
 	f.freeKept() // it is in the answer now, which a slow client may take long to read
+	a.meter()
+	f.noteRead()
+	f.answered()
 	f.draw()
 	req, reply := f.req, a.reply()
 	if reply.Done == nil {
@@ -115,7 +116,7 @@ type fetchRange struct {
 func (a *fetchAnswer) write() {
 	w := &a.w
 	w.header(a.req.CorrelationID)
-	w.int32(0) // throttle_time_ms
+	w.int32(0) // throttle_time_ms, unless a quota says otherwise
 	if a.version() >= 7 {
 		w.int16(a.code)
 		w.int32(a.sessionID)

@@ -121,6 +121,10 @@ func (b *Broker) Handle(r *server.Request) {
 		r.Abort(fmt.Sprintf("%s version %d is not served", row.name, r.Version))
 	default:
 		b.metrics.requested(row)
+		if b.quotas.limits.Active() {
+			b.handleMetered(row, r)
+			return
+		}
 		row.handle(b, r)
 	}
 }

@@ -29,10 +29,13 @@ type dispatch struct {
 	alarm *time.Timer // for all that wait for allowance; set to at
 	sweep *time.Timer
 	over  bool
+
+	swept func() // is called with each sweep
 }
 
-func newDispatch() *dispatch {
-	d := &dispatch{at: throttle.Never, planning: make(chan struct{}, 1)}
+// newDispatch has swept called as often as it drops counters itself.
+func newDispatch(swept func()) *dispatch {
+	d := &dispatch{at: throttle.Never, planning: make(chan struct{}, 1), swept: swept}
 	d.Throttle = throttle.New(d.arm)
 	d.sweep = time.AfterFunc(sweepEvery, d.sweepIdle)
 	return d
@@ -94,6 +97,7 @@ func (d *dispatch) queue() (leave func()) {
 
 func (d *dispatch) sweepIdle() {
 	d.Sweep(instant())
+	d.swept()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.over {

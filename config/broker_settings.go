@@ -335,19 +335,23 @@ var brokerRows = []*row{
 	// Client quotas.
 	{
 		name: "quota.window.num", kind: kindInt, def: "11", allow: atLeast(1),
-		doc: "The samples that a client quota is averaged over.",
+		broker: whole(func(b *Broker) *int { return &b.Quotas.Windows }),
+		doc:    "The samples that a client quota is averaged over: a client that was idle may use what the quota makes in all but one of them at once.",
 	},
 	{
 		name: "quota.window.size.seconds", kind: kindInt, def: "1", allow: atLeast(1),
-		doc: "The length of one sample of a client quota.",
+		broker: seconds(func(b *Broker) *time.Duration { return &b.Quotas.Window }),
+		doc:    "The length of one sample of a client quota, and the longest that a client is held for request_percentage at a time.",
 	},
 	{
 		name: "controller.quota.window.num", kind: kindInt, def: "11", allow: atLeast(1),
-		doc: "The samples that the quota on creating and deleting topics is averaged over.",
+		broker: whole(func(b *Broker) *int { return &b.Quotas.MutationWindows }),
+		doc:    "The samples that the quota on creating and deleting topics is averaged over: what it makes in all of them may be used at once.",
 	},
 	{
 		name: "controller.quota.window.size.seconds", kind: kindInt, def: "1", allow: atLeast(1),
-		doc: "The length of one sample of the quota on creating and deleting topics.",
+		broker: seconds(func(b *Broker) *time.Duration { return &b.Quotas.MutationWindow }),
+		doc:    "The length of one sample of the quota on creating and deleting topics.",
 	},
 }
 

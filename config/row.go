@@ -103,6 +103,11 @@ func millis[S any](field func(*S) *time.Duration) func(*S, value) {
 	return func(s *S, v value) { *field(s) = time.Duration(v.times(int64(time.Millisecond)).whole) }
 }
 
+// seconds is millis for seconds.
+func seconds[S any](field func(*S) *time.Duration) func(*S, value) {
+	return func(s *S, v value) { *field(s) = time.Duration(v.times(int64(time.Second)).whole) }
+}
+
 func boolean[S any](field func(*S) *bool) func(*S, value) {
 	return func(s *S, v value) { *field(s) = v.flag }
 }

@@ -32,6 +32,7 @@ type Broker struct {
 	ProducerExpiration       time.Duration
 	Groups                   Groups
 	Dispatch                 Dispatch
+	Quotas                   Quotas
 	Cleaner                  Cleaner
 	ScrubBytesPerSecond      int64
 	ScrubInterval            time.Duration
@@ -61,6 +62,12 @@ type Groups struct {
 
 // Migration tells which way the members of a group may take it: up to the new protocol, down to the classic one.
 type Migration struct{ Up, Down bool }
+
+// Quotas is how client quotas are measured: the number of samples and the length of one, of rates and of changes to topics.
+type Quotas struct {
+	Windows, MutationWindows int
+	Window, MutationWindow   time.Duration
+}
 
 // Cleaner is the part of a broker's settings that compaction goes by.
 type Cleaner struct {

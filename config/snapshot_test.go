@@ -47,7 +47,7 @@ func fields(snapshot any) map[string]any {
 	var walk func(v reflect.Value, path string)
 	walk = func(v reflect.Value, path string) {
 		switch v.Type() {
-		case reflect.TypeFor[Broker](), reflect.TypeFor[Groups](), reflect.TypeFor[Cleaner](), reflect.TypeFor[Dispatch](), reflect.TypeFor[Policy]():
+		case reflect.TypeFor[Broker](), reflect.TypeFor[Groups](), reflect.TypeFor[Cleaner](), reflect.TypeFor[Quotas](), reflect.TypeFor[Dispatch](), reflect.TypeFor[Policy]():
 		case reflect.TypeFor[Topic](), reflect.TypeFor[Group]():
 			if strings.Contains(path, ".") {
 				all[path] = v.Interface()

@@ -43,7 +43,8 @@ type Conn struct {
 	header kproto.RequestHeader // the reader's: of the last request, whose client id the next one mostly shares
 
 	mutedUntil atomic.Pointer[time.Time] // nil: nothing is muted. With its monotonic reading, so that setting the wall clock changes nothing.
-	halted     atomic.Bool               // no further request is to be handled: phase is not open, or a request was aborted
+	onWrite    atomic.Pointer[func(time.Duration)]
+	halted     atomic.Bool // no further request is to be handled: phase is not open, or a request was aborted
 
 	// Since when, in ticks, something is waited for; 0: it is not. The watchdog reads them.
 	idleSince, frameSince, writeSince, lingerSince atomic.Int64
@@ -109,6 +110,18 @@ func (c *Conn) Mute(d time.Duration) {
 		}
 	}
 }
+
+// MutedFor is how long the connection will not be read, 0 if it is.
+func (c *Conn) MutedFor() time.Duration {
+	until := c.mutedUntil.Load()
+	if until == nil {
+		return 0
+	}
+	return max(0, time.Until(*until))
+}
+
+// OnWrite has fn told how long each system call took that wrote to the connection, without the waiting for a client that does not read (KIP-124). fn must not wait.
+func (c *Conn) OnWrite(fn func(time.Duration)) { c.onWrite.Store(&fn) }
 
 // context makes the connection's context when the first one asks for it, so that ordinary requests pay nothing.
 func (c *Conn) context() context.Context {

@@ -91,6 +91,9 @@ const (
 	// maxReasons bounds the label values of the counter of aborts; more are counted as "other".
 	maxReasons = 64
 
+	// muteLook is how often a muted connection, which is not read, is looked at whether its client has hung up.
+	muteLook = time.Second
+
 	// lingerTicks of the watchdog is how long an aborted connection is read and thrown away before it closes:
 	// closing a socket with unread bytes would reset it, and the replies before the abort could be lost.
 	lingerTicks = 2

@@ -197,18 +197,21 @@ func (c *Conn) reserve(n int, more bool) error {
 	return nil
 }
 
-// awaitMute waits until the mute has passed.
+// awaitMute waits until the mute has passed. A client that hangs up meanwhile is noticed, unless it has sent something that is still to be read:
+// that is handled first, as if there were no mute.
 func (c *Conn) awaitMute() error {
 	c.notStalled()
 	until := c.mutedUntil.Load()
-	if d := time.Until(*until); d > 0 {
-		timer := time.NewTimer(d)
-		defer timer.Stop()
-		ctx := c.context()
+	timer := time.NewTimer(min(time.Until(*until), muteLook))
+	defer timer.Stop()
+	for ctx := c.context(); time.Until(*until) > 0; timer.Reset(min(time.Until(*until), muteLook)) {
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		}
+		if c.t.hungUp(!c.in.empty()) {
+			return errHungUp
 		}
 	}
 	c.mutedUntil.CompareAndSwap(until, nil)

@@ -18,6 +18,7 @@ type Request struct {
 	Body     []byte // valid until Handle returns
 	Conn     *Conn
 	Received time.Time
+	Local    any // the Handler's own, nil at first
 
 	next    *Request // guarded by Conn.mu while queued, then the writer's
 	size    int64    // bytes of the frame, for the credit
@@ -85,6 +86,9 @@ func (r *Request) release() {
 	*r = Request{parts: parts}
 	requests.Put(r)
 }
+
+// Size is how many bytes the frame has, without its size field.
+func (r *Request) Size() int64 { return r.size }
 
 // Context is cancelled when the client hangs up or the server stops. Only calls that park look at it.
 // It is the connection's: one for all its requests.

@@ -10,6 +10,9 @@ type transport interface {
 	read(p []byte) (int, error)
 	// send writes o, from where it is. With errWouldBlock the rest stays in o.
 	send(o *outbound) error
+	// hungUp says whether the client has gone away, without reading: its side is reset, or it is ended and nothing is left to be read
+	// there; with begun, something was read already and waits.
+	hungUp(begun bool) bool
 	// sendfiles says whether o may have a file.
 	sendfiles() bool
 }
@@ -21,6 +24,8 @@ type plain struct {
 }
 
 func (t *plain) sendfiles() bool { return false }
+
+func (t *plain) hungUp(bool) bool { return false } // it is noticed when it is read again
 
 func (t *plain) wait() ([]byte, error) {
 	buf := t.conn.in.take()

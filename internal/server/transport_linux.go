@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -37,6 +38,23 @@ type raw struct {
 }
 
 func (t *raw) sendfiles() bool { return true }
+
+func (t *raw) hungUp(begun bool) (gone bool) {
+	err := t.rc.Control(func(fd uintptr) {
+		look := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+		if _, err := unix.Poll(look, 0); err != nil {
+			return
+		}
+		switch events := look[0].Revents; {
+		case events&(unix.POLLERR|unix.POLLHUP) != 0:
+			gone = true
+		case events&unix.POLLRDHUP != 0 && !begun:
+			unread, err := unix.IoctlGetInt(int(fd), unix.SIOCINQ)
+			gone = err == nil && unread == 0
+		}
+	})
+	return gone || err != nil
+}
 
 func (t *raw) wait() ([]byte, error) {
 	t.idle = true
@@ -127,6 +145,10 @@ func (t *raw) send(o *outbound) error {
 
 // trySend is false when the socket takes no more and the sender waits.
 func (o *outbound) trySend(fd uintptr) bool {
+	if told := o.conn.onWrite.Load(); told != nil {
+		began := time.Now()
+		defer func() { (*told)(time.Since(began)) }()
+	}
 	err := o.sendBytes(int(fd))
 	if err == nil {
 		err = o.sendFile(int(fd))

@@ -29,18 +29,18 @@ type Settings struct {
 	MutationWindow  time.Duration // controller.quota.window.size.seconds
 }
 
-// window is the time whose quota may be used at once. Of the samples of a rate one is always in the making and does not count, as in Kafka.
-func (s Settings) window(k Kind) time.Duration {
+// window is the time in seconds whose quota may be used at once. Of the samples of a rate one is always in the making and does not count, as in Kafka.
+func (s Settings) window(k Kind) float64 {
 	if k == Mutation {
-		return time.Duration(s.MutationWindows) * s.MutationWindow
+		return float64(s.MutationWindows) * s.MutationWindow.Seconds()
 	}
-	return time.Duration(max(1, s.Windows-1)) * s.Window
+	return float64(max(1, s.Windows-1)) * s.Window.Seconds()
 }
 
 // longest is the longest wait. A client is held for request time for one sample at most, as in Kafka, so that it can go on with its heartbeats.
 func (s Settings) longest(k Kind) time.Duration {
 	if k == Request {
-		return s.Window
+		return min(s.Window, MaxWait)
 	}
 	return MaxWait
 }

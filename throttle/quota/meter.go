@@ -40,11 +40,11 @@ type Meter struct {
 }
 
 // set puts a rate, a window, and the longest wait in force. What is used stays used.
-func (m *Meter) set(rate float64, window, most time.Duration, now Instant) {
+func (m *Meter) set(rate, window float64, most time.Duration, now Instant) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.pass(now)
-	m.rate, m.window, m.most = rate, window.Seconds(), most
+	m.rate, m.window, m.most = rate, window, most
 }
 
 // pass lowers the level by the time that has passed. The lock is held.
@@ -75,8 +75,8 @@ func (m *Meter) Use(n float64, now Instant) time.Duration {
 }
 
 // Take counts n if the quota is not exceeded then, and else counts nothing and tells how long the client is to be held. What is larger than
-// the quota admits at any time counts as the most that it does, so that it is not held for ever. A patient client has been
-// held for what it takes now: it gets it as soon as the quota is not exceeded before, so that those who take little and share the
+// the quota admits at any time counts as the most that it does, so that it is not held for ever. A patient client has been held
+// for nothing: it gets it as soon as the quota is not exceeded before, so that those who take little and share the
 // quota do not keep it waiting for ever either.
 func (m *Meter) Take(n float64, patient bool, now Instant) (wait time.Duration, ok bool) {
 	m.mu.Lock()

@@ -95,14 +95,14 @@ func TestMinute(t *testing.T) {
 	const rate, request = 50_000, 1000
 	for _, kind := range []Kind{Produce, Fetch} {
 		m, sum := meterOf(kind, rate), 0.0
-		for now, patient := Instant(0), false; now < 60*second; {
+		for now := Instant(0); now < 60*second; {
 			if kind == Produce {
 				sum += request
 				now += Instant(m.Use(request, now))
 				continue
 			}
-			wait, ok := m.Take(request, patient, now)
-			if now, patient = now+Instant(wait), !ok; ok {
+			wait, ok := m.Take(request, false, now)
+			if now += Instant(wait); ok {
 				sum += request
 			}
 		}
@@ -121,7 +121,7 @@ func TestLongRun(t *testing.T) {
 		full, largest, rng := m.full(), 0.0, rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		type client struct {
 			at      Instant
-			patient bool
+			refused int // in a row
 			size    float64
 			got     float64
 		}
@@ -147,11 +147,11 @@ func TestLongRun(t *testing.T) {
 			if kind == Produce {
 				wait = m.Use(c.size, c.at)
 			} else {
-				wait, ok = m.Take(c.size, c.patient, c.at)
+				wait, ok = m.Take(c.size, c.refused >= 2, c.at)
 			}
-			c.patient = !ok
+			c.refused++
 			if ok {
-				sum, c.got = sum+c.size, c.got+c.size
+				c.refused, sum, c.got = 0, sum+c.size, c.got+c.size
 			}
 			c.at += Instant(wait) + Instant(time.Millisecond) + Instant(rng.Int64N(int64(time.Millisecond))) // the way there and back
 		}
