@@ -155,6 +155,10 @@ func TestResolveRules(t *testing.T) {
 		},
 		"simple, another host":     {prepare: func(s *scene) { s.simple("g", kgo1) }, conn: kgo2, want: "client:User:ANONYMOUS/kgo fallback"},
 		"simple, another identity": {prepare: func(s *scene) { s.simple("g", kgo1) }, conn: other, want: "client:User:ANONYMOUS/other fallback"},
+		"simple, without a name": {
+			prepare: func(s *scene) { s.simple("", kgo1); s.simple("g", kgo1) }, conn: kgo1, want: "g simple",
+		},
+		"simple, without a name alone": {prepare: func(s *scene) { s.simple("", kgo1) }, conn: kgo1, want: "client:User:ANONYMOUS/kgo fallback"},
 		"simple, long ago": {
 			prepare: func(s *scene) { s.simple("g", kgo1); s.now = s.now.Add(simpleTime) }, conn: kgo1, want: "client:User:ANONYMOUS/kgo fallback",
 		},

@@ -35,9 +35,10 @@ func (x *simple) is(groupID string, id identity, host string) bool {
 	return x.group == groupID && x.identity == id && x.host == host
 }
 
-// noteSimple notes that a client which is no member fetched or committed the offset of a group.
+// noteSimple notes that a client which is no member fetched or committed the offset of a group. The one without a name, under which anybody may commit, tells
+// nothing: it has no limit, and who uses it is to have that of its client id.
 func (o *owners) noteSimple(groupID, topic string, partition int32, id identity, host string, offset int64, now stamp) {
-	if o.renewSimple(groupID, topic, partition, id, host, offset, now) {
+	if groupID == "" || o.renewSimple(groupID, topic, partition, id, host, offset, now) {
 		return
 	}
 	o.mu.Lock()
