@@ -90,6 +90,25 @@ func (cr *crowd) sweep(v view, now Instant) {
 			cr.leave(cl)
 		}
 	})
+	cr.rebase()
+}
+
+// highService is where the least service is set back to zero, so that the sum over all claims stays within an int64.
+const highService = 1 << 30
+
+// rebase takes from all claims what all have. That changes nothing between them.
+func (cr *crowd) rebase() {
+	if len(cr.active.items) == 0 || cr.active.items[0].service < highService {
+		return
+	}
+	base := cr.active.items[0].service
+	for _, cl := range cr.active.items {
+		cl.service -= base
+	}
+	for _, r := range cr.rankings() {
+		r.total -= base * int64(len(r.items))
+	}
+	cr.most -= base
 }
 
 // serve books n units for a claim; a negative n takes them back.

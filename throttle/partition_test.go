@@ -3,6 +3,7 @@ package throttle
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 )
@@ -132,6 +133,32 @@ func TestSweepEndsTheBrokersCrowd(t *testing.T) {
 	}
 }
 
+// Two who have shared a limit for weeks are joined by thousands that begin where they are: together they have had more than an int64 holds.
+func TestThousandsJoinAfterWeeks(t *testing.T) {
+	w := newWorld(Settings{Broker: msgs(1000), Mode: Precise})
+	for i := range 2 {
+		w.client(client{topic: w.th.Topic("old"), group: fmt.Sprint(i), wait: time.Minute})
+	}
+	w.run(10 * time.Second)
+	cr := w.th.rules.Load().brokerCounters[messages].lockCrowd()
+	for _, cl := range slices.Clone(cr.active.items) {
+		cr.serve(cl, 1<<53) // at 10 GB/s
+	}
+	cr.largest = 1
+	cr.mu.Unlock()
+	for i := range 4000 {
+		w.client(client{topic: w.th.Topic("new"), group: fmt.Sprint(i), wait: time.Minute})
+	}
+	w.run(30 * time.Second)
+	got := int64(0)
+	for _, c := range w.clients {
+		got += c.total()[messages]
+	}
+	if got != 30_000 {
+		t.Errorf("%d of 30000 messages in 30 s", got)
+	}
+}
+
 // The queues of a crowd stay in order whatever happens to its claims.
 func TestCrowdStaysInOrder(t *testing.T) {
 	c := newCounter(New(func(Instant) {}), newPace(10, time.Second, -1), 0)
@@ -143,7 +170,7 @@ func TestCrowdStaysInOrder(t *testing.T) {
 	for step := range 5000 {
 		now := after(time.Duration(step) * 7 * time.Millisecond)
 		cl := cr.join(claimant{topic: topic, partition: r.Int32N(20)}, now)
-		switch r.IntN(6) {
+		switch r.IntN(7) {
 		case 0:
 			w := &Watch{claim: cl, waiter: new(bell), state: waiting}
 			cl.append(w)
@@ -165,6 +192,15 @@ func TestCrowdStaysInOrder(t *testing.T) {
 		case 5:
 			if len(cr.waiting.items) > 0 {
 				cr.fire(cr.waiting.items[0].first, now)
+			}
+		case 6:
+			before := cr.most - cl.service
+			for _, x := range slices.Clone(cr.active.items) {
+				cr.raise(x, highService)
+			}
+			cr.most += highService
+			if cr.rebase(); cr.most-cl.service != before || cr.active.items[0].service >= highService {
+				t.Fatalf("step %d: a claim is %d behind, was %d; the least has %d", step, cr.most-cl.service, before, cr.active.items[0].service)
 			}
 		}
 		for name, q := range map[string]ranking{"active": cr.active, "waiting": cr.waiting, "present": cr.present} {
