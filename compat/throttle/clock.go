@@ -8,13 +8,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// clockSet sets the broker's wall clock by hours, forward and back, while a consumer reads: the limits count on the monotonic clock.
+// clockSet sets the broker's wall clock by a month, forward and back, while a consumer reads: limits and sessions count on the monotonic clock, and nothing is deleted.
 func clockSet(t *trial, client string) error {
 	p, begin, err := t.begin(client, 1, 1200, tenASecond, nil)
 	if err != nil {
 		return err
 	}
-	for _, ahead := range []time.Duration{5 * time.Hour, -5 * time.Hour, time.Second, 0} {
+	for _, ahead := range []time.Duration{30 * 24 * time.Hour, -30 * 24 * time.Hour, time.Second, 0} {
 		before := time.Now()
 		if err := t.broker.ShiftClock(ahead); err != nil {
 			return err
@@ -30,7 +30,7 @@ func clockSet(t *trial, client string) error {
 			return err
 		}
 	}
-	return t.count("messages", p, 0, begin, 2*habitTime, 2*tenths, limit, limit)
+	return errors.Join(t.count("messages", p, 0, begin, 2*habitTime, 2*tenths, limit, limit), near("assignments", len(p.all("assigned")), 1, 0))
 }
 
 // brokerTime is the broker's wall clock, which it gives to a record as its timestamp.

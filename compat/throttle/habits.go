@@ -35,6 +35,9 @@ var habits = []habit{
 	{name: "reads what is committed", clients: everybody, run: readCommitted},
 	{name: "meets new topics of a limited namespace", clients: []string{"franz-go", "franz-go-consumer", "python", "java", "java-consumer"}, run: newTopics},
 	{name: "sees its limit change ten times a second", settings: []string{perTopic + "=50"}, clients: everybody, run: changes},
+	{name: "sees the limit of its group change ten times a second", clients: []string{"franz-go", "java"}, run: groupChanges},
+	{name: "reads a topic without a limit beside", clients: everybody, run: beside},
+	{name: "shares the broker's limit among its partitions", settings: []string{ofTopic + "=20"}, clients: everybody, run: shares},
 	{name: "comes back as the same static member", clients: statics, run: comesBack},
 	{name: "gets a message a minute", clients: everybody, run: aMessageAMinute},
 	{name: "outlives the broker's SIGKILL", clients: everybody, run: brokerKilled},
@@ -152,38 +155,49 @@ func seeksBack(t *trial, client string) error {
 	return t.count("messages", p, 0, begin, habitTime, tenths, tenths*9/10, limit)
 }
 
-// rebalances has members come and go, while the group may have fifty of each of two partitions in five seconds.
+// fiftyInFive is a group's limit where members come and go: fifty in five seconds, of each partition.
+const (
+	fifty = 50
+	five  = 5 * time.Second
+)
+
+var fiftyInFive = []string{ofEachReader + "=" + fmt.Sprint(fifty), "subscription." + period + "=5"}
+
+// rebalances has members come and go.
 func rebalances(t *trial, client string) error {
-	const each, every = 50, 5 * time.Second
-	settings := []string{ofEachReader + "=" + fmt.Sprint(each), "subscription." + period + "=5"}
-	p, _, err := t.begin(client, 2, 1000, settings, nil)
+	p, _, err := t.begin(client, 2, 1000, fiftyInFive, nil)
 	if err != nil {
 		return err
 	}
-	begin := time.Now()
 	all := []*process{p}
-	for time.Since(begin) < 4*every {
+	for range 6 {
 		q, err := t.start(client, "g", "t")
 		if err != nil {
 			return err
 		}
 		all = append(all, q)
-		if err := errors.Join(t.wait(time.Now().Add(3*time.Second)), q.leave()); err != nil {
+		if err := errors.Join(q.has(t.ctx, "assigned", 1), t.wait(time.Now().Add(2*time.Second)), q.leave()); err != nil {
 			return err
 		}
 	}
-	n, joined := 0, 0
-	for _, q := range all {
-		n += q.reads(-1, begin, begin.Add(4*every))
-		if len(q.all("assigned")) > 0 {
-			joined++
+	return errors.Join(t.inPeriods(all, 0), t.inPeriods(all, 1))
+}
+
+// inPeriods fails if members together read more of a partition than a period allows, or less than a quarter of what there was for them: what
+// is fetched and not handled by a member that goes is fetched again.
+func (t *trial) inPeriods(all []*process, partition int32) error {
+	counts := periods(all, partition, five)
+	t.tell("%s: by period %d", t.name, counts)
+	n := 0
+	for _, c := range counts {
+		if n += c; c > fifty {
+			return fmt.Errorf("%d messages of partition %d in one period, want %d", c, partition, fifty)
 		}
 	}
-	t.tell("%s: %d members, %d messages, want %d", t.name, joined, n, 4*2*each)
-	if joined < 2 {
-		return errors.New("nobody else joined")
+	if 4*n < len(counts)*fifty {
+		return fmt.Errorf("%d messages of partition %d in %d periods", n, partition, len(counts))
 	}
-	return near("messages", n, 4*2*each, 2*each)
+	return nil
 }
 
 func asksForMuch(t *trial, client string) error {
@@ -255,64 +269,158 @@ func newTopics(t *trial, client string) error {
 }
 
 // changes sets, alters and deletes the topic's limit in turn; without one of its own the topic has the broker's fifty. Each second may have what was the highest
-// limit in it, and has the lowest at least.
+// limit in it.
 func changes(t *trial, client string) error {
+	return t.changing(client, func(change string) error { return t.set("t", change) })
+}
+
+// groupChanges does it with the limit of the group.
+func groupChanges(t *trial, client string) error {
+	if err := t.set("", "dispatch.throttling.rate.per.subscription.in.msg=50"); err != nil {
+		return err
+	}
+	return t.changing(client, func(change string) error { return t.setGroup("g", change) })
+}
+
+func (t *trial) changing(client string, set func(change string) error) error {
 	p, begin, err := t.begin(client, 1, 1200, nil, nil)
 	if err != nil {
 		return err
 	}
 	steps := []string{ofTopic + "=10", ofTopic + "=20", ofTopic}
 	for i := 0; time.Since(begin) < habitTime; i++ {
-		if err := errors.Join(t.set("t", steps[i%len(steps)]), t.wait(time.Now().Add(100*time.Millisecond))); err != nil {
+		if err := errors.Join(set(steps[i%len(steps)]), t.wait(time.Now().Add(100*time.Millisecond))); err != nil {
 			return err
 		}
 	}
-	const most = 5 * tenths
-	return t.count("messages", p, 0, begin, habitTime, most, most-tenths, 50)
+	return t.count("messages", p, 0, begin, habitTime, 5*tenths, tenths, 50)
+}
+
+// beside reads a topic of ten a second, and one without a limit to which fifty a second are written.
+func beside(t *trial, client string) error {
+	if err := errors.Join(t.topic("t0", 1, tenASecond...), t.fill("t0", 0, 600), t.topic("t1", 1), t.fill("t1", 0, 1)); err != nil {
+		return err
+	}
+	p, err := t.start(client, "g", `^t[01]`, "fetch.max.wait.ms=5000")
+	if err != nil {
+		return err
+	}
+	of := func(topic string) (n int) {
+		for _, e := range p.all("read") {
+			if e.topic == topic {
+				n++
+			}
+		}
+		return n
+	}
+	for of("t0") == 0 || of("t1") == 0 {
+		if err := t.wait(time.Now().Add(20 * time.Millisecond)); err != nil {
+			return err
+		}
+	}
+	if err := t.wait(time.Now().Add(settle)); err != nil {
+		return err
+	}
+	limited, free := of("t0"), of("t1")
+	written, err := t.feed("t1", 0, 20*time.Millisecond, time.Now().Add(habitTime))
+	if err != nil {
+		return err
+	}
+	limited = of("t0") - limited
+	err = t.wait(time.Now().Add(time.Second))
+	free = of("t1") - free
+	t.tell("%s: %d with the limit, %d of %d without", t.name, limited, free, written)
+	return errors.Join(err, near("with the limit", limited, tenths, 2*limit), near("without", free, written, 0))
+}
+
+// shares reads four partitions of two topics under the broker's limit, which all of them share.
+func shares(t *trial, client string) error {
+	const each = 2 * tenths / 4
+	for _, topic := range []string{"t0", "t1"} {
+		if err := errors.Join(t.topic(topic, 2), t.fill(topic, 0, 600), t.fill(topic, 1, 600)); err != nil {
+			return err
+		}
+	}
+	p, err := t.start(client, "g", `^t[01]`)
+	if err != nil {
+		return err
+	}
+	begin, err := p.until(t.ctx, 1)
+	if err != nil {
+		return err
+	}
+	begin = begin.Add(settle)
+	err = t.count("all", p, -1, begin, habitTime, 2*tenths, 2*limit, 2*limit)
+	got := map[string]int{}
+	for _, e := range p.all("read") {
+		if !e.at.Before(begin) && e.at.Before(begin.Add(habitTime)) {
+			got[fmt.Sprint(e.topic, "-", e.partition)]++
+		}
+	}
+	t.tell("%s: %v", t.name, got)
+	for name, n := range got {
+		err = errors.Join(err, near(name, n, each, each/2))
+	}
+	return errors.Join(err, near("partitions", len(got), 4, 0))
+}
+
+// periods are how many records of a partition were read in each period of its limit, the first of which began when the first record was fetched: a moment before
+// it was read.
+func periods(all []*process, partition int32, every time.Duration) (counts []int) {
+	var times []time.Time
+	for _, p := range all {
+		for _, e := range p.all("read") {
+			if e.partition == partition {
+				times = append(times, e.at)
+			}
+		}
+	}
+	slices.SortFunc(times, time.Time.Compare)
+	for _, at := range times {
+		k := int((at.Sub(times[0]) + every/10) / every)
+		for len(counts) <= k {
+			counts = append(counts, 0)
+		}
+		counts[k]++
+	}
+	return counts
 }
 
 // comesBack ends a member in the middle of a period and starts it anew with the same instance id. In the classic protocol it is killed; in the consumer protocol a
 // killed one is waited for until its session ends, so it leaves for a while as static members do.
 func comesBack(t *trial, client string) error {
-	const each, every = 50, 5 * time.Second
-	settings := []string{ofEachReader + "=" + fmt.Sprint(each), "subscription." + period + "=5"}
 	static := []string{"group.instance.id=i"}
 	consumerProtocol := strings.HasSuffix(client, "-consumer")
 	if !consumerProtocol {
 		static = append(static, "session.timeout.ms=30000")
 	}
-	p, begin, err := t.begin(client, 1, 1000, settings, static)
+	p, _, err := t.begin(client, 1, 1000, fiftyInFive, static)
 	if err != nil {
 		return err
 	}
 	all := []*process{p}
-	for time.Since(begin) < 4*every {
+	for range 5 {
 		last := all[len(all)-1]
-		if consumerProtocol {
-			if err := last.leave(); err != nil {
-				return err
-			}
-			<-last.ended
-		} else {
+		if !consumerProtocol {
 			last.kill()
+		} else if err := last.leave(); err != nil {
+			return err
 		}
+		<-last.ended
 		q, err := t.start(client, "g", "t", static...)
 		if err != nil {
 			return err
 		}
 		all = append(all, q)
-		if err := t.wait(time.Now().Add(4 * time.Second)); err != nil {
+		if err := errors.Join(q.has(t.ctx, "read", 1), t.wait(time.Now().Add(1700*time.Millisecond))); err != nil {
 			return err
 		}
 	}
-	n := 0
 	var lists [][]event
 	for _, q := range all {
-		n += q.reads(-1, begin, begin.Add(4*every))
 		lists = append(lists, q.all("read"))
 	}
-	t.tell("%s: %d came back, %d messages, want %d", t.name, len(all)-1, n, 4*each)
-	return errors.Join(gapless(0, lists...), near("messages", n, 4*each, each))
+	return errors.Join(gapless(0, lists...), t.inPeriods(all, 0))
 }
 
 func aMessageAMinute(t *trial, client string) error {
@@ -327,33 +435,50 @@ func aMessageAMinute(t *trial, client string) error {
 	return errors.Join(t.count("messages of three minutes", p, 0, begin.Add(-settle), 3*time.Minute+time.Second, 4, 0, 0), near("assignments", len(p.all("assigned")), 1, 0))
 }
 
+// brokerKilled has two members read, and kills the broker twice.
 func brokerKilled(t *trial, client string) error {
-	p, _, err := t.begin(client, 1, 1200, tenASecond, nil)
+	p, _, err := t.begin(client, 2, 1200, tenASecond, nil)
 	if err != nil {
 		return err
 	}
-	var errs []error
+	q, err := t.start(client, "g", "t")
+	if err != nil {
+		return err
+	}
+	both := []*process{p, q}
+	err = q.has(t.ctx, "read", 1)
 	for range 2 {
-		if err := errors.Join(t.wait(time.Now().Add(3700*time.Millisecond)), t.broker.Kill(), t.wait(time.Now().Add(time.Second)), t.broker.Restart()); err != nil {
+		if err := errors.Join(err, t.wait(time.Now().Add(3700*time.Millisecond)), t.broker.Kill(), t.wait(time.Now().Add(time.Second)), t.broker.Restart()); err != nil {
 			return err
 		}
-		begin, err := p.until(t.ctx, p.reads(-1, time.Time{}, time.Now())+1)
-		if err != nil {
-			return err
+		for _, r := range both { // librdkafka may have to wait with its commits until it connects to the coordinator again, and gets records all the while
+			err = errors.Join(err, r.has(t.ctx, "committed", len(r.all("committed"))+1))
 		}
-		t.tell("%s: reads again", t.name)
-		errs = append(errs, t.count("after the restart", p, 0, begin, habitTime, tenths, limit, limit))
-	}
-	committed := int64(0)
-	for _, e := range p.ordered() { // what is read again was not committed
-		if e.what == "committed" {
-			committed = e.offset
-		}
-		if e.what == "read" && e.offset < committed {
-			errs = append(errs, fmt.Errorf("offset %d was read when %d was committed", e.offset, committed))
+		begin := time.Now().Add(settle)
+		for _, r := range both {
+			err = errors.Join(err, t.count("after the restart", r, -1, begin, habitTime, tenths, limit, limit))
 		}
 	}
-	return errors.Join(append(errs, gapless(0, p.all("read")))...)
+	return errors.Join(err, gapless(0, p.all("read"), q.all("read")), notAgain(both))
+}
+
+// notAgain fails if records were read that had been committed.
+func notAgain(all []*process) error {
+	var events []event
+	for _, p := range all {
+		events = append(events, p.ordered()...)
+	}
+	slices.SortStableFunc(events, func(a, b event) int { return a.at.Compare(b.at) })
+	committed := map[int32]int64{}
+	for _, e := range events {
+		switch c := committed[e.partition]; {
+		case e.what == "committed":
+			committed[e.partition] = e.offset
+		case e.what == "read" && e.offset < c:
+			return fmt.Errorf("offset %d of partition %d was read when %d was committed", e.offset, e.partition, c)
+		}
+	}
+	return nil
 }
 
 func topicAnew(t *trial, client string) error {

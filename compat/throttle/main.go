@@ -8,6 +8,7 @@
 // Beside them it runs the rows of rows.go, whatever else is to be seen of a limit, each with a broker of its own; then their names alone are printed.
 //
 //	throttle [-bin BINARY] [-short] [-row TEXT] [CLIENT ...]            without clients: all, and all rows
+//	throttle [-bin BINARY] -habits [-row TEXT]                          what clients do while they are held back (habits.go)
 //	throttle -against HOST:PORT -via HOST:PORT [-row TEXT]              the rows of client quotas, with Apache Kafka
 package main
 
@@ -17,8 +18,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"sluice/compat/harness"
@@ -48,7 +51,9 @@ func main() {
 		return
 	}
 	members.Main("throttle", "count for five seconds only", func(o members.Options) error {
-		t := &test{binary: o.Binary, seconds: fullSeconds, against: *against, via: *via}
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		t := &test{ctx: ctx, binary: o.Binary, seconds: fullSeconds, against: *against, via: *via}
 		if o.Short {
 			t.seconds = shortSeconds
 		}
@@ -63,6 +68,7 @@ func main() {
 
 // test is all that is counted, and what is said about it.
 type test struct {
+	ctx     context.Context // ends when somebody wants the program to
 	binary  string
 	seconds int
 	against string     // a broker that is not ours
@@ -146,7 +152,7 @@ const startTime = 60 * time.Second
 
 // report checks something and prints a line about it.
 func (t *test) report(name string, possible bool, check func(context.Context) error) {
-	ctx, cancel := context.WithTimeout(context.Background(), startTime+time.Duration(4*t.seconds)*time.Second)
+	ctx, cancel := context.WithTimeout(t.ctx, startTime+time.Duration(4*t.seconds)*time.Second)
 	defer cancel()
 	result := harness.Skip
 	if possible {

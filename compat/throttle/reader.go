@@ -128,18 +128,27 @@ func (p *process) reads(partition int32, begin, end time.Time) (n int) {
 	return n
 }
 
-// until waits until the reader has read as many records.
-func (p *process) until(ctx context.Context, n int) (at time.Time, err error) {
+// has waits until the reader has told of something so often.
+func (p *process) has(ctx context.Context, what string, n int) error {
 	for {
-		if list := p.all("read"); len(list) >= n {
-			return list[n-1].at, nil
+		have := len(p.all(what))
+		if have >= n {
+			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return at, fmt.Errorf("%d of %d records were read", len(p.all("read")), n)
+			return fmt.Errorf("%q was told %d times, want %d", what, have, n)
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
+}
+
+// until waits until the reader has read as many records, and tells when it has read the last of them.
+func (p *process) until(ctx context.Context, n int) (at time.Time, err error) {
+	if err := p.has(ctx, "read", n); err != nil {
+		return at, err
+	}
+	return p.all("read")[n-1].at, nil
 }
 
 // gapless tells what a reader skipped, and what it read twice though it was committed before the reader's own first record.

@@ -15,7 +15,9 @@ import (
 	"sluice/compat/harness"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // trial is a row at work: a broker of its own and an administrator's client.
@@ -142,26 +144,36 @@ func (t *trial) feed(topic string, partition int32, interval time.Duration, unti
 
 // set alters the settings of a topic, or with "" of all brokers: key=value, or key to take it back. All are one request.
 func (t *trial) set(topic string, settings ...string) error {
-	var configs []kadm.AlterConfig
+	if topic == "" {
+		return t.alter(kmsg.ConfigResourceTypeBroker, "", settings)
+	}
+	return t.alter(kmsg.ConfigResourceTypeTopic, topic, settings)
+}
+
+// setGroup alters those of a group.
+func (t *trial) setGroup(group string, settings ...string) error {
+	return t.alter(kmsg.ConfigResourceTypeGroupConfig, group, settings)
+}
+
+func (t *trial) alter(kind kmsg.ConfigResourceType, name string, settings []string) error {
+	r := kmsg.NewIncrementalAlterConfigsRequestResource()
+	r.ResourceType, r.ResourceName = kind, name
 	for _, s := range settings {
 		key, value, set := strings.Cut(s, "=")
-		c := kadm.AlterConfig{Op: kadm.DeleteConfig, Name: key}
+		c := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+		c.Name, c.Op = key, kmsg.IncrementalAlterConfigOpDelete
 		if set {
-			c.Op, c.Value = kadm.SetConfig, &value
+			c.Op, c.Value = kmsg.IncrementalAlterConfigOpSet, &value
 		}
-		configs = append(configs, c)
+		r.Configs = append(r.Configs, c)
 	}
-	var done kadm.AlterConfigsResponses
-	var err error
-	if topic == "" {
-		done, err = t.admin.AlterBrokerConfigs(t.ctx, configs)
-	} else {
-		done, err = t.admin.AlterTopicConfigs(t.ctx, configs, topic)
+	q := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	q.Resources = append(q.Resources, r)
+	resp, err := q.RequestWith(t.ctx, t.client)
+	if err != nil {
+		return err
 	}
-	for _, d := range done {
-		err = errors.Join(err, d.Err)
-	}
-	return err
+	return kerr.ErrorForCode(resp.Resources[0].ErrorCode)
 }
 
 // arrival is some records of a partition at one time.
