@@ -28,6 +28,7 @@ type levelJSON struct {
 	Subscription string        `json:"subscription,omitempty"`
 	Source       string        `json:"source"`              // none: no limit
 	Namespace    string        `json:"namespace,omitempty"` // the prefix, if that is the source
+	CaughtUp     bool          `json:"caught_up,omitempty"` // the subscription has no backlog, and such are not throttled
 	Period       float64       `json:"period_seconds"`
 	Counters     []counterJSON `json:"counters"` // of what is limited
 }
@@ -87,7 +88,9 @@ func (b *Broker) explain(t *topic, i int32, group string, now throttle.Instant) 
 			x.Levels = append(x.Levels, showLevel(e.Levels[throttle.BrokerLevel], ""), showLevel(e.Levels[throttle.TopicLevel], ""))
 		}
 		if l := e.Levels[throttle.SubscriptionLevel]; sub != "" || len(subs) == 1 {
-			x.Levels = append(x.Levels, showLevel(l, sub))
+			shown := showLevel(l, sub)
+			shown.CaughtUp = e.CaughtUp
+			x.Levels = append(x.Levels, shown)
 		}
 	}
 	return x

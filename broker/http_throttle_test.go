@@ -2,6 +2,7 @@ package broker
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -62,6 +63,26 @@ func TestThrottleOfWhatIsNotThere(t *testing.T) {
 		}
 		if code, body := b.asks("/v1/throttle/x/0?group=g"); code != 200 || !strings.Contains(body, `"source":"none"`) {
 			t.Errorf("without limits: %d %s", code, body)
+		}
+	})
+}
+
+// Of who reads at the end, where such are not throttled, that is told beside a limit that does not hold for it.
+func TestThrottleTellsWhoIsCaughtUp(t *testing.T) {
+	inBubble(t, throttle.Settings{Topic: msgs(10), ExemptTail: true}, func(b *bubble) {
+		x := b.topic("x", 1, nil)
+		b.backlog(x, 20, 1, 10)
+		for offset, want := range map[int64]bool{20: true, 0: false} {
+			q := fetchOf(at(x, 0, offset))
+			q.MaxWaitMillis = 1
+			b.dial(fmt.Sprint("from ", offset)).do(12, q)
+			_, body := b.asks("/v1/throttle/x/0")
+			var got throttleJSON
+			check(t, json.Unmarshal([]byte(body), &got))
+			i := slices.IndexFunc(got.Levels, func(l levelJSON) bool { return strings.HasSuffix(l.Subscription, fmt.Sprint("from ", offset)) })
+			if i < 0 || got.Levels[i].CaughtUp != want {
+				t.Errorf("from %d: %s", offset, body)
+			}
 		}
 	})
 }

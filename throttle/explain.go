@@ -8,6 +8,7 @@ type Explanation struct {
 	Partition    int32
 	Subscription string
 	Mode         Mode
+	CaughtUp     bool          // it has no backlog, and such are exempt: none of the levels holds for it
 	Levels       [3]LevelState // broker, topic, subscription
 }
 
@@ -52,6 +53,8 @@ func (x *Topic) Explain(i int32, sub string, now Instant) Explanation {
 		if i, ok := q.search(sub); ok {
 			q.subscriptions[i].bucket.follow(x.home, l, r.version, now)
 			own = q.subscriptions[i].bucket
+			tail := q.subscriptions[i].tail
+			e.CaughtUp = r.rules.ExemptTail && tail != nil && tail.caughtUp
 		}
 		q.mu.Unlock()
 	}

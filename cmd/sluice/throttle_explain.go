@@ -43,6 +43,7 @@ type explainedLevel struct {
 	Subscription string             `json:"subscription,omitempty"`
 	Source       string             `json:"source"`
 	Namespace    string             `json:"namespace,omitempty"`
+	CaughtUp     bool               `json:"caught_up,omitempty"`
 	Period       float64            `json:"period_seconds"`
 	Counters     []explainedCounter `json:"counters"`
 }
@@ -86,6 +87,11 @@ func (e *explained) table(w io.Writer) {
 		for _, n := range l.Counters {
 			row(w, l.Level, orDash(l.Subscription), l.source(), fmt.Sprintf("%d %s/%v", n.Limit, n.Unit, seconds(l.Period)),
 				n.Used, n.Left, n.Owed, n.next(), n.opens(), n.waiting(), n.Sharing)
+		}
+	}
+	for _, l := range e.Levels {
+		if l.CaughtUp {
+			fmt.Fprintf(w, "\n%s has no backlog, and such are not throttled\n", printable(l.Subscription))
 		}
 	}
 	if len(e.Waits) == 0 {

@@ -51,6 +51,15 @@ func TestThrottleExplain(t *testing.T) {
 	}
 }
 
+func TestThrottleExplainsWhoIsNotThrottled(t *testing.T) {
+	e := explained{Topic: "t", Levels: []explainedLevel{{Level: "topic"}, {Level: "subscription", Subscription: "g\n", CaughtUp: true}, {Level: "subscription", Subscription: "h"}}}
+	var out bytes.Buffer
+	e.table(&out)
+	if got := out.String(); !strings.Contains(got, "\n\"g\\n\" has no backlog, and such are not throttled\n") || strings.Count(got, "backlog") != 1 {
+		t.Errorf("table\n%s", got)
+	}
+}
+
 // Before anybody has read, the limit that every group has on a topic is shown without a group's name.
 func TestThrottleExplainsWhatEachGroupHas(t *testing.T) {
 	dir := t.TempDir()
