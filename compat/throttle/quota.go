@@ -306,5 +306,5 @@ func (lines) Read(p []byte) (int, error) {
 func produceJava(t *trial, topic string) error {
 	return t.program(nil, "java", "-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", "kafka-configs/lib/*", "org.apache.kafka.tools.ProducerPerformance",
 		"--topic", topic, "--num-records", "100000000", "--record-size", fmt.Sprint(quotaRecord), "--throughput", "-1",
-		"--command-property", "bootstrap.servers="+t.address, "--command-property", "batch.size="+fmt.Sprint(quotaBatch))
+		"--command-property", "bootstrap.servers="+t.address, "batch.size="+fmt.Sprint(quotaBatch))
 }

@@ -145,7 +145,7 @@ func (f *flight) answer(frame []byte) error {
 // throttleOf reads the throttle time of an answer after its correlation id; an API may have none.
 func throttleOf(key, version int16, body []byte) (time.Duration, error) {
 	request := kmsg.RequestForKey(key)
-	if request == nil {
+	if request == nil || key == kmsg.ApiVersions.Int16() { // that may be of another version than was asked for
 		return 0, nil
 	}
 	request.SetVersion(version)
@@ -154,7 +154,7 @@ func throttleOf(key, version int16, body []byte) (time.Duration, error) {
 	if !has {
 		return 0, nil
 	}
-	if request.IsFlexible() && key != int16(kmsg.ApiVersions) {
+	if request.IsFlexible() {
 		body = body[1:] // the tags of the header: nobody has any
 	}
 	if err := answer.ReadFrom(bytes.Clone(body)); err != nil {
