@@ -60,6 +60,7 @@ func runners() []runner {
 		{name: "throttle/many", folder: "throttle", allow: "many.allow", full: true, run: tool("throttle", "-row", "ten thousand partitions")},
 		{name: "throttle/kafkajs", folder: "throttle", allow: "kafkajs.allow", needs: []need{needKafkajs}, beside: true, run: tool("throttle", "kafkajs")},
 		{name: "throttle/java", folder: "throttle", allow: "java.allow", needs: []need{needJava}, beside: true, run: tool("throttle", "-row", "of each partition", "java-consumer")},
+		{name: "throttle/java-quotas", folder: "throttle", allow: "java-quotas.allow", needs: []need{needJava, needKafkaTools}, beside: true, run: tool("throttle", "-row", "java: ")},
 		{name: "throttle/java-full", folder: "throttle", allow: "java-full.allow", needs: []need{needJava}, full: true, run: tool("throttle", "java", "java-consumer")},
 		{name: "throttle/habits", folder: "throttle", allow: "habits.allow", needs: []need{needPython, needKafkajs, needJava}, full: true, run: tool("throttle", "-habits")},
 		groups("franz-go"),

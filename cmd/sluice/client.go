@@ -85,6 +85,7 @@ var advice = map[*kerr.Error]string{
 	kerr.NonEmptyGroup:             "Stop its members first; `sluice group describe GROUP` shows them.",
 	kerr.GroupSubscribedToTopic:    "Stop its members first; `sluice group describe GROUP` shows them.",
 	kerr.InconsistentGroupProtocol: "A group speaks one protocol at a time; `sluice group describe GROUP` shows which, and its members.",
+	kerr.ThrottlingQuotaExceeded:   "Repeat it in a while; `sluice quota list` shows the quotas of controller_mutation_rate.",
 	kerr.OffsetOutOfRange:          "`sluice topic describe TOPIC` shows the first and last offset.",
 }
 
