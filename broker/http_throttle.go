@@ -54,7 +54,7 @@ type waitJSON struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// serveThrottle explains the limits of a partition. ?group= asks for one group; without it all are shown that have drawn on a limit
+// serveThrottle explains the limits of a partition. ?group= asks for one group, or what stands in for one; without it all are shown that have drawn on a limit
 // of their own lately.
 func (b *Broker) serveThrottle(w http.ResponseWriter, q *http.Request) {
 	t := b.topics.byName(q.PathValue("topic"))
@@ -76,9 +76,12 @@ func (b *Broker) serveThrottle(w http.ResponseWriter, q *http.Request) {
 }
 
 func (b *Broker) explain(t *topic, i int32, group string, now throttle.Instant) throttleJSON {
-	subs := []string{group}
-	if group == "" {
-		subs = append(t.limits.Subscriptions(i), "")
+	subs, known := []string{group}, t.limits.Subscriptions(i)
+	switch {
+	case group == "":
+		subs = append(known, "")
+	case !slices.Contains(known, group) && slices.Contains(known, standIn+group): // what stands in for a group, by the name that is shown
+		subs[0] = standIn + group
 	}
 	x := throttleJSON{Topic: t.name, Partition: i, Levels: []levelJSON{}, Waits: b.dispatch.waits.show(t, group)}
 	for n, sub := range subs {
@@ -113,11 +116,11 @@ func showLevel(l throttle.LevelState, sub string) levelJSON {
 	return x
 }
 
-// show gives what the fetches of a topic waited for, of one group or of all.
+// show gives what the fetches of a topic waited for, of all or of one group and what stands in for one under the same name.
 func (w *fetchWaits) show(t *topic, group string) []waitJSON {
 	list := []waitJSON{}
 	w.each(func(topic string, g groupKey, _ int64, by [causes]time.Duration) {
-		if topic != t.name || group != "" && g != (groupKey{true, group}) {
+		if topic != t.name || group != "" && g.name != group {
 			return
 		}
 		for c, d := range by {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -46,7 +47,16 @@ func TestThrottleIsExplained(t *testing.T) {
 		if sub.Subscription != "client:User:ANONYMOUS/c" || sub.Counters[0].Limit != 100 || sub.Counters[0].Left != 100 || sub.Counters[0].Waiters != 0 {
 			t.Errorf("subscription: %+v", sub)
 		}
+		_, body = b.asks("/v1/throttle/x/0?group=" + url.QueryEscape(sub.Subscription))
+		var one throttleJSON
+		check(t, json.Unmarshal([]byte(body), &one))
+		if len(one.Levels) != 3 || one.Levels[2].Subscription != sub.Subscription || one.Levels[2].Counters[0].NextWindow != sub.Counters[0].NextWindow {
+			t.Errorf("asked for by name: %s", body)
+		}
 		b.readers.Wait()
+		if got := b.b.dispatch.waits.show(x, sub.Subscription); len(got) == 0 || len(b.b.dispatch.waits.show(x, "c")) != 0 {
+			t.Errorf("waits by name: %+v", got)
+		}
 		if got := b.b.dispatch.waits.show(x, ""); !slices.ContainsFunc(got, func(w waitJSON) bool { return w.Cause == "topic messages" && w.Seconds > 1.9 }) {
 			t.Errorf("waits: %+v", got)
 		}

@@ -15,7 +15,7 @@ type throttleExplainCmd struct {
 
 	Topic     string `arg:"" help:"Name of the topic."`
 	Partition int32  `short:"p" default:"0" placeholder:"N" help:"The partition (default: ${default})."`
-	Group     string `short:"g" placeholder:"GROUP" help:"Only this group; otherwise all that have drawn on a limit of their own lately."`
+	Group     string `short:"g" placeholder:"GROUP" help:"Only this group, or what the table shows in the place of one; otherwise all that have drawn on a limit of their own lately."`
 }
 
 // Validate refuses what is no topic or partition.
