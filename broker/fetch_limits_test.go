@@ -570,3 +570,51 @@ func TestFollowersAreRefused(t *testing.T) {
 		}
 	})
 }
+
+// Some clients ask for the offset behind the last record they got, and get a batch again whose last records compaction took. They are not charged for what they
+// have had.
+func TestBehindTheLastRecordOfABatch(t *testing.T) {
+	for _, mode := range []throttle.Mode{throttle.Precise, throttle.Batches} {
+		inBubble(t, throttle.Settings{Topic: msgs(12), Mode: mode}, func(b *bubble) {
+			const offsets, left, seconds = 10, 3, 10
+			x := b.topic("x", 1, nil)
+			for range 200 {
+				nb := kproto.NewBuilder(kproto.None)
+				nb.SetOffsets(0, offsets-1)
+				for o := range int64(left) {
+					nb.Add(kproto.Record{Offset: o})
+				}
+				_, err := x.partition(0).Append(nb.Batch(), internalAppend)
+				check(t, err)
+			}
+			w, ask, got := b.dial("c"), at(x, 0, 0), 0
+			for {
+				q := fetchOf(ask)
+				q.MaxWaitMillis = 500
+				raw := w.do(12, q).(*kmsg.FetchResponse).Topics[0].Partitions[0].RecordBatches
+				if time.Since(b.born) >= seconds*time.Second {
+					break
+				}
+				for from := ask.offset; len(raw) > 0; {
+					batch, rest, err := kproto.SplitBatch(raw)
+					check(t, err)
+					check(t, batch.EachRecord(func(r kproto.Record) bool {
+						if r.Offset >= from {
+							got, ask.offset = got+1, r.Offset+1
+						}
+						return true
+					}))
+					raw = rest
+				}
+				time.Sleep(time.Millisecond)
+			}
+			want := 12 * seconds
+			if mode == throttle.Batches {
+				want *= left
+			}
+			if got != want {
+				t.Errorf("mode %d: %d messages in %d s, want %d", mode, got, seconds, want)
+			}
+		})
+	}
+}
