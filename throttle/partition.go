@@ -111,17 +111,19 @@ func (x *Topic) sweep(now Instant) {
 	if list == nil {
 		return
 	}
-	left := slices.Clone(*list)
-	for i, q := range left {
-		if q != nil && q.sweep(now) {
-			left[i] = nil
+	left := false
+	for i := range *list {
+		switch q := (*list)[i].Load(); {
+		case q == nil:
+		case q.sweep(now):
+			(*list)[i].Store(nil)
+		default:
+			left = true
 		}
 	}
-	if !slices.ContainsFunc(left, func(q *partition) bool { return q != nil }) {
+	if !left {
 		x.partitions.Store(nil)
-		return
 	}
-	x.partitions.Store(&left)
 }
 
 // idle tells whether a bucket that was last used then can be forgotten: a new one would be the same.

@@ -107,6 +107,28 @@ func TestClosedTopicIsForgotten(t *testing.T) {
 	reserve(t, topic, "g", 1, Cost{1, 1}, 0) // a fetch that was under way
 }
 
+// The first fetch of many partitions does not copy what there is for each of them.
+func TestManyPartitionsAreFoundTheFirstTime(t *testing.T) {
+	const many = 10_000
+	th := New(func(Instant) {})
+	th.Configure(Settings{Topic: msgs(1)}, 0)
+	topic := th.Topic("t")
+	lists := map[*partitions]bool{}
+	for i := range int32(many) {
+		first, again := topic.Path(i, "g", 0), topic.Path(i, "g", 0)
+		if c := first.counters[2]; c == nil || again.counters[2] != c {
+			t.Fatalf("partition %d has other counters the second time", i)
+		}
+		lists[topic.partitions.Load()] = true
+	}
+	if len(lists) > 20 {
+		t.Errorf("%d lists were made", len(lists))
+	}
+	if th.Sweep(after(2 * time.Minute)); topic.partitions.Load() != nil {
+		t.Error("partitions that were not used are still there")
+	}
+}
+
 // Those who wanted more of the broker's allowance are forgotten with their topics, also if nobody asks for it any more. Who waits is not.
 func TestSweepEndsTheBrokersCrowd(t *testing.T) {
 	th := New(func(Instant) {})

@@ -1,7 +1,6 @@
 package throttle
 
 import (
-	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -11,11 +10,14 @@ type Topic struct {
 	home       *Throttle
 	name       string
 	resolved   atomic.Pointer[resolved]
-	partitions atomic.Pointer[[]*partition] // by number, nil where no limit applied yet; replaced under mu, never changed in place
+	partitions atomic.Pointer[partitions] // replaced by a longer one under mu
 
-	mu  sync.Mutex // guards own and who replaces partitions; taken before a partition's
+	mu  sync.Mutex // guards own and who writes partitions; taken before a partition's
 	own Policies
 }
+
+// partitions is the state of a topic's partitions by number, nil where no limit applied yet.
+type partitions []atomic.Pointer[partition]
 
 // resolved is a topic's limits under one version of all settings.
 type resolved struct {
@@ -63,8 +65,8 @@ func (x *Topic) retune(now Instant) {
 		return
 	}
 	r := x.limits()
-	for _, q := range *list {
-		if q != nil {
+	for i := range *list {
+		if q := (*list)[i].Load(); q != nil {
 			q.retune(r, now)
 		}
 	}
@@ -127,7 +129,7 @@ func (x *Topic) lock(i int32) *partition {
 // find gives nil for a partition without state.
 func (x *Topic) find(i int32) *partition {
 	if list := x.partitions.Load(); list != nil && int(i) < len(*list) {
-		return (*list)[i]
+		return (*list)[i].Load()
 	}
 	return nil
 }
@@ -143,15 +145,21 @@ func (x *Topic) add(i int32) *partition {
 	return q
 }
 
-// put replaces the state of a partition. x.mu is held.
+// put sets the state of a partition, in a list that is at least twice as long if it is too short: a fetch may be the first of ten thousand partitions. Who has
+// the shorter list does not see the state, and takes mu before it makes another. x.mu is held.
 func (x *Topic) put(i int32, q *partition) {
-	var list []*partition
-	if old := x.partitions.Load(); old != nil {
-		list = slices.Clone(*old)
+	list := x.partitions.Load()
+	if list == nil || int(i) >= len(*list) {
+		var old partitions
+		if list != nil {
+			old = *list
+		}
+		longer := make(partitions, max(int(i)+1, 2*len(old)))
+		for j := range old {
+			longer[j].Store(old[j].Load())
+		}
+		list = &longer
+		x.partitions.Store(list)
 	}
-	if n := int(i) + 1 - len(list); n > 0 {
-		list = append(list, make([]*partition, n)...)
-	}
-	list[i] = q
-	x.partitions.Store(&list)
+	(*list)[i].Store(q)
 }
