@@ -20,6 +20,8 @@ type connectionJSON struct {
 	Software  string             `json:"software,omitempty"`
 	Rack      string             `json:"rack,omitempty"`
 	Members   []string           `json:"members_of,omitempty"` // groups whose members' requests it carried
+	State     string             `json:"state"`                // running, or throttled: it is not read, for a client quota
+	Muted     float64            `json:"muted_seconds,omitempty"`
 	Reads     []subscriptionJSON `json:"reads"`
 }
 
@@ -73,6 +75,11 @@ func (c *connState) show(group, topic string, now stamp) connectionJSON {
 	x := connectionJSON{
 		ID: c.id, ClientID: c.clientID, Principal: c.principal, Host: c.host, Software: c.software, Rack: c.rack,
 		Members: slices.Clone(c.carries), Reads: []subscriptionJSON{},
+	}
+	if x.State = "running"; c.quota != nil {
+		if x.Muted = c.quota.conn.MutedFor().Seconds(); x.Muted > 0 {
+			x.State = "throttled"
+		}
 	}
 	for _, s := range c.reads {
 		k, _, _ := s.key()

@@ -42,7 +42,7 @@ func newMetrics(b *Broker) *metrics {
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(damageMetrics{b}, scrubMetrics{b})
 	m.registry.MustRegister(requests, m.errors, m.panics, m.groups, retentionMetrics{b}, diskMetrics{b}, partitionMetrics{b}, cleanerMetrics{b},
-		newLagMetrics(b), newDispatchMetrics(b), b.stalls.episodes, b.stalls.evictions,
+		newLagMetrics(b), newDispatchMetrics(b), newQuotaMetrics(b), b.stalls.episodes, b.stalls.evictions,
 		gauge("sluice_group_stalled_members", "Group members that send heartbeats and do not read.", func() float64 { return float64(len(b.stalls.all())) }),
 		gauge("sluice_topics", "Topics, without the catalog.", func() float64 { n, _ := b.countTopics(); return float64(n) }),
 		gauge("sluice_partitions", "Partitions of all topics.", func() float64 { _, n := b.countTopics(); return float64(n) }),

@@ -134,7 +134,22 @@ func TestNotHeldTwice(t *testing.T) {
 	})
 }
 
-// A batch that is larger than the quota ever admits gets through (KAFKA-9677), and one that large is what min_bytes waits for.
+// Who asks for more at least than its quota ever allows is not kept waiting for it (KAFKA-9677).
+func TestFetchQuotaCapsMinBytes(t *testing.T) {
+	inBubble(t, throttle.Settings{}, func(b *bubble) {
+		x := b.topic("a", 1, nil)
+		b.backlog(x, 100, 1, 1000)
+		b.quota("c", "consumer_byte_rate", 1000)
+		q := fetchOf(at(x, 0, 0))
+		q.MaxWaitMillis, q.MinBytes, q.MaxBytes = 300_000, 40_000, 1<<20
+		resp := b.dial("c").do(12, q).(*kmsg.FetchResponse)
+		if n, took := len(resp.Topics[0].Partitions[0].RecordBatches), time.Since(b.born); n < 9000 || n > 10_000 || took > time.Second {
+			t.Errorf("%d bytes after %v", n, took)
+		}
+	})
+}
+
+// A batch that is larger than the quota ever admits gets through.
 func TestFetchQuotaNeverStarves(t *testing.T) {
 	inBubble(t, throttle.Settings{}, func(b *bubble) {
 		x := b.topic("a", 1, nil)

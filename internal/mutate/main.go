@@ -24,7 +24,7 @@ import (
 //go:generate go test -run ^TestPage$ -update .
 
 // mutants are all the bugs, a file a subject.
-var mutants = slices.Concat(storage, compaction, linear, brokers, imports, groups, throttling)
+var mutants = slices.Concat(storage, compaction, linear, brokers, imports, groups, throttling, quotas)
 
 func main() {
 	short := flag.Bool("short", false, "only the bugs that matter most")
