@@ -40,9 +40,19 @@ var quotaSteps = []struct{ target, quotas, said, listed string }{
 		`{"client_id_default":true,"quotas":{"producer_byte_rate":10000000000000}}`},
 }
 
-// TestQuotas sets quotas, lists them, and takes them back.
+// TestQuotas sets quotas, lists them, and takes them back, at a stranger's broker and at this one.
 func TestQuotas(t *testing.T) {
-	startBroker(t)
+	t.Run("another broker", func(t *testing.T) {
+		startBroker(t)
+		quotaLife(t)
+	})
+	t.Run("this broker", func(t *testing.T) {
+		startThisBroker(t)
+		quotaLife(t)
+	})
+}
+
+func quotaLife(t *testing.T) {
 	want := []entityQuotas{}
 	for _, c := range quotaSteps {
 		if said := quota(t, "set", c.target, c.quotas); said != c.said+"\n" {
@@ -154,6 +164,17 @@ func TestQuotaMistakes(t *testing.T) {
 	}
 	if got := listQuotas(t); len(got) != 0 {
 		t.Errorf("set by mistake: %+v", got)
+	}
+}
+
+// This broker tells a client that changes topics too fast; the command says where to look.
+func TestQuotaOfTopicChanges(t *testing.T) {
+	startThisBroker(t)
+	quota(t, "set --client-id-default --controller-mutation-rate 0.001")
+	must(t, "", "topic", "create", "many", "-p", "100")
+	r := sluice(t, "", "topic", "create", "more")
+	if r.code != exitFailed || !strings.Contains(r.err, "THROTTLING_QUOTA_EXCEEDED") || !strings.Contains(r.err, "sluice quota list") {
+		t.Errorf("code %d, err %q", r.code, r.err)
 	}
 }
 
