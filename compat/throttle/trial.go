@@ -195,7 +195,7 @@ type arrivals struct {
 
 // read starts a consumer. It reads from the beginning unless an option says otherwise.
 func (t *trial) read(options ...kgo.Opt) (*arrivals, error) {
-	client, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(t.broker.Address), kgo.FetchMaxWait(500 * time.Millisecond),
+	client, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(t.address), kgo.FetchMaxWait(500 * time.Millisecond),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())}, options...)...)
 	if err != nil {
 		return nil, err
