@@ -8,8 +8,8 @@ import (
 
 //go:generate go test -run ^TestAPIsPage$ -update .
 
-// row is everything the broker states about one API: dispatch, ApiVersions, docs/apis.md and (later) throttle class and
-// authorization read it.
+// row is everything the broker states about one API: dispatch, ApiVersions, docs/apis.md and (later) authorization read
+// it.
 type row struct {
 	key      int16
 	name     string
@@ -20,7 +20,7 @@ type row struct {
 	handle   func(b *Broker, r *server.Request)
 }
 
-// throttleClass says which client quota an API draws on (KIP-13, KIP-124, KIP-599).
+// throttleClass says which client quota an API draws on (KIP-13, KIP-124, KIP-599), beside that on request time, which all do.
 type throttleClass uint8
 
 const (

@@ -37,7 +37,7 @@ func apisPage() string {
 	var b strings.Builder
 	b.WriteString("# APIs\n\nGenerated from the table in broker/table.go by `go generate ./broker`; do not edit.\n\n" +
 		"Versions are those advertised. A request of another API or version closes the connection, except ApiVersions, which is answered in version 0\n" +
-		"with UNSUPPORTED_VERSION. Quota says which client quota the API draws on, authorization what it will need once there is an authorizer.\n\n" +
+		"with UNSUPPORTED_VERSION. Quota says which client quota the API draws on, all of them beside request time; authorization what it will need once there is an authorizer.\n\n" +
 		"| key | API | versions | quota | authorization |\n|---|---|---|---|---|\n")
 	for _, r := range table {
 		versions := fmt.Sprintf("%d-%d", r.min, r.max)
