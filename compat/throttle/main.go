@@ -78,7 +78,7 @@ type test struct {
 	running sync.WaitGroup
 }
 
-// run has all run at the same time, since they wait most of it. Without names it is all clients and all rows but those that have to be asked for.
+// run has all run at the same time, since they wait most of it, but for the rows of quotas. Without names it is all clients and all rows but those that have to be asked for.
 func (t *test) run(names []string, only string) error {
 	withRows := len(names) == 0
 	if withRows && only == "" && t.against == "" {
@@ -100,7 +100,11 @@ func (t *test) run(names []string, only string) error {
 		}
 	}
 	if withRows {
-		t.rows(only)
+		t.rows(only, false)
+	}
+	t.running.Wait()
+	if withRows { // afterwards, since their producers are never idle
+		t.rows(only, true)
 	}
 	t.running.Wait()
 	return nil
@@ -127,10 +131,10 @@ func (t *test) clients(names []string, only, address string) error {
 	return nil
 }
 
-// rows begins the rows.
-func (t *test) rows(only string) {
+// rows begins the rows that look at the wire, or the others.
+func (t *test) rows(only string, wired bool) {
 	for _, r := range rows {
-		if r.alone && only == "" || !strings.Contains(r.name, only) || t.against != "" && (!r.wired || r.own) {
+		if r.wired != wired || r.alone && only == "" || !strings.Contains(r.name, only) || t.against != "" && (!r.wired || r.own) {
 			continue
 		}
 		t.running.Go(func() {
