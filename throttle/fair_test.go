@@ -59,19 +59,6 @@ func TestFiveGroupsShareOneMessageASecond(t *testing.T) {
 	}
 }
 
-// Who waits in one fetch for longer than a claim is remembered has not gone: what it is behind by it still gets. The other one's batches are twice as large, so
-// it may have only every other turn.
-func TestLongWaitKeepsItsPlace(t *testing.T) {
-	w := newWorld(Settings{Broker: msgs(1), Mode: Precise})
-	topic := w.th.Topic("t")
-	large := w.client(client{topic: topic, group: "large", records: 2, wait: 125 * time.Millisecond})
-	small := w.client(client{topic: topic, group: "small", wait: 10 * time.Second})
-	w.run(80 * time.Second)
-	if l, s := large.total()[messages], small.total()[messages]; !within(l, 40, 2) || !within(s, 40, 2) {
-		t.Errorf("large batches: %d messages, small ones: %d of 80", l, s)
-	}
-}
-
 // All levels hold at once: broker 100, each partition 10, each subscription 4.
 func TestLevelsHoldAtOnce(t *testing.T) {
 	for groups, each := range map[int]int64{2: 4, 3: 3} { // in each window, of 4; three groups share 10

@@ -134,7 +134,6 @@ func (cr *crowd) fire(w *Watch, now Instant) {
 	cl := w.claim
 	cl.invited++
 	cl.invitedAt = now
-	cl.until = max(cl.until, cl.counter.remembered(now)) // however long it has waited
 	cr.drop(w)
 	w.state = fired
 	cr.woken++

@@ -50,6 +50,21 @@ var throttling = []mutant{
 		old: "v.used() > v.floor || c.waitedFor()", new: "v.used() < 0 || c.waitedFor()",
 	},
 	{
+		name: "who was invited and has not looked yet is forgotten",
+		file: "throttle/crowd.go", pkg: inThrottle, tests: "TestLongWaitsKeepTheirTurn",
+		old: "if cl.first == nil && cl.invited == 0 {", new: "if cl.first == nil {",
+	},
+	{
+		name: "what claims have had grows for ever",
+		file: "throttle/crowd.go", pkg: inThrottle, tests: "TestThousandsJoinAfterWeeks",
+		old: "cr.active.items[0].service < highService {", new: "true {",
+	},
+	{
+		name: "a deleted topic's limits stay", short: true,
+		file: "throttle/topic.go", pkg: inBroker, tests: "TestNothingStaysOfWhatIsGone",
+		old: "delete(x.home.topics, x)", new: "_ = x.home.topics",
+	},
+	{
 		name: "claims are gone over again when clocks differ",
 		file: "throttle/crowd.go", pkg: inThrottle, tests: "TestClaimsAreSweptOnceAWindow",
 		old: "if v.begins() <= cr.swept {", new: "if v.begins() == cr.swept {",
