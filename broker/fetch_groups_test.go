@@ -3,6 +3,7 @@ package broker
 import (
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -57,6 +58,40 @@ func TestUseMovesWithTheName(t *testing.T) {
 		}
 		if got := x.limits.Subscriptions(0); !slices.Contains(got, "g") {
 			t.Errorf("charged to %q", got)
+		}
+	})
+}
+
+// What was taken for an answer that never left is given back where it was taken, but not if it has moved since: it would come out of what
+// others have used there.
+func TestUseThatMovedIsNotGivenBack(t *testing.T) {
+	inBubble(t, throttle.Settings{Subscription: msgs(10)}, func(b *bubble) {
+		x := b.topic("x", 1, nil)
+		w := b.dial("c")
+		held := fetchOf(at(x, 0, 0))
+		held.MaxWaitMillis, held.MinBytes = 10_000, 1
+		w.send(12, held)
+		synctest.Wait()
+		b.produceMany(x.partition(0), 1)
+		synctest.Wait() // it is answered, and nobody reads the answer
+		b.produceMany(x.partition(0), 20)
+		if n := b.some(b.dial("c"), x, 3); n != 3 {
+			t.Fatalf("%d messages", n)
+		}
+		b.b.groups.owners.noteSimple("g", x.name, 0, identity{"c", anonymous}, "/127.0.0.1", 1, stampOf(time.Now()))
+		w.send(12, fetchOf(want{x, 0, 1, 1, -1, -1})) // one more, now for the group
+		synctest.Wait()
+		used := func(sub string) int64 {
+			return x.limits.Explain(0, sub, instant()).Levels[throttle.SubscriptionLevel].Counters[throttle.Messages].Used
+		}
+		name := standIn + "client:" + anonymous + "/c"
+		if a, g := used(name), used("g"); a != 3 || g != 2 {
+			t.Fatalf("before: %d used under the old name and %d of the group's", a, g)
+		}
+		w.conn.Close()
+		synctest.Wait()
+		if a, g := used(name), used("g"); a != 3 || g != 1 {
+			t.Errorf("after: %d used under the old name, and %d of the group's", a, g)
 		}
 	})
 }

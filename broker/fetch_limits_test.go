@@ -198,69 +198,6 @@ func TestWhatFitsLeavesAtOnce(t *testing.T) {
 	}
 }
 
-// A partition without allowance is as one without data: it holds up no other, and nobody is told of a throttle time.
-func TestThrottledBesideUnthrottled(t *testing.T) {
-	inBubble(t, throttle.Settings{}, func(b *bubble) {
-		slow, fast := b.topic("slow", 1, nil), b.topic("fast", 1, nil)
-		slow.limits.Configure(throttle.Policies{Topic: msgs(1)}, instant())
-		b.backlog(slow, 100, 1, 10)
-		r := b.read("r", 20*time.Second, func(r *reader) { r.wait = 5 * time.Second }, at(slow, 0, 0), at(fast, 0, 0))
-		b.feed(fast.partition(0), 10*time.Millisecond, 19*time.Second)
-		b.readers.Wait()
-		if n := r.of(slow, 0); n != 20 {
-			t.Errorf("%d slow messages in 20 s, want 20", n)
-		}
-		sent := 0
-		for _, g := range r.got {
-			if g.topic != fast.name {
-				continue
-			}
-			// One is sent each 10 ms, and the reader is away for 1 ms after each answer.
-			for range g.records {
-				sent++
-				if late := g.at - time.Duration(sent)*10*time.Millisecond; late > time.Millisecond {
-					t.Fatalf("message %d came after %v", sent, late)
-				}
-			}
-		}
-		if sent != 1899 {
-			t.Errorf("%d fast messages", sent)
-		}
-	})
-}
-
-// min_bytes is waited for as long as data lack; allowance would lapse meanwhile.
-func TestMinBytesDoesNotWaitForAllowance(t *testing.T) {
-	inBubble(t, throttle.Settings{Topic: msgs(10)}, func(b *bubble) {
-		x, y := b.topic("x", 1, nil), b.topic("y", 1, nil)
-		b.backlog(x, 700, 1, 10)
-		lots := func(r *reader) { r.wait, r.minBytes = 5*time.Second, 1<<20 }
-		behind := b.read("behind", time.Minute, lots, at(x, 0, 0))
-		b.feed(y.partition(0), time.Second, time.Minute)
-		tail := b.read("tail", time.Minute, lots, at(y, 0, 0))
-		b.readers.Wait()
-		if behind.total() != 600 {
-			t.Errorf("%d messages in a minute, want 600", behind.total())
-		}
-		if tail.polls > 13 { // there is allowance, and no data
-			t.Errorf("the tail's reader polled %d times for 1 MiB", tail.polls)
-		}
-	})
-}
-
-// Without max_wait nobody is parked: answers are empty, without error.
-func TestNoAllowanceAndNoWait(t *testing.T) {
-	inBubble(t, throttle.Settings{Topic: msgs(10)}, func(b *bubble) {
-		x := b.topic("x", 1, nil)
-		b.backlog(x, 100, 1, 10)
-		r := b.read("r", 2*time.Second, func(r *reader) { r.wait = 0 }, at(x, 0, 0))
-		b.readers.Wait()
-		if r.polls < 1900 || r.total() != 20 {
-			t.Errorf("%d polls brought %d messages, want 20", r.polls, r.total())
-		}
-	})
-}
-
 // Reading again is charged again.
 func TestSeekIsCharged(t *testing.T) {
 	inBubble(t, throttle.Settings{Topic: msgs(10)}, func(b *bubble) {
@@ -277,35 +214,6 @@ func TestSeekIsCharged(t *testing.T) {
 			t.Error(got)
 		}
 	})
-}
-
-// A fetch that waits for allowance hears of each change that gives it some.
-func TestChangesWakeFetches(t *testing.T) {
-	minute := func(n int64) throttle.Policy {
-		return throttle.Policy{Messages: throttle.PerPeriod(n), Period: time.Minute}
-	}
-	for name, change := range map[string]func(b *bubble, x *topic){
-		"raised":          func(b *bubble, x *topic) { b.limit(throttle.Settings{Topic: minute(20)}) },
-		"gone":            func(b *bubble, x *topic) { b.limit(throttle.Settings{}) },
-		"shorter":         func(b *bubble, x *topic) { b.limit(throttle.Settings{Topic: msgs(10)}) },
-		"a topic's own":   func(b *bubble, x *topic) { x.limits.Configure(throttle.Policies{Topic: minute(30)}, instant()) },
-		"exempt":          func(b *bubble, x *topic) { b.limit(throttle.Settings{Topic: minute(10), ExemptClients: []string{"r"}}) },
-		"topic unlimited": func(b *bubble, x *topic) { x.limits.Configure(throttle.Policies{Topic: msgs(-1)}, instant()) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, throttle.Settings{Topic: minute(10)}, func(b *bubble) {
-				x := b.topic("x", 1, nil)
-				b.backlog(x, 100, 1, 10)
-				r := b.read("r", 25*time.Second, func(r *reader) { r.wait = 40 * time.Second }, at(x, 0, 0))
-				time.Sleep(20 * time.Second)
-				change(b, x)
-				b.readers.Wait()
-				if len(r.got) < 2 || r.got[1].at != 20*time.Second {
-					t.Errorf("not woken: %v", r.got)
-				}
-			})
-		})
-	}
 }
 
 // Exempt clients are neither held up nor counted.
@@ -505,6 +413,24 @@ func TestHangUpWhileHeld(t *testing.T) {
 		time.Sleep(600 * time.Millisecond)
 		if ps := fetched(b.dial("two").do(12, fetchOf(at(x, 0, 1)))); len(ps[0].RecordBatches) == 0 {
 			t.Error("the next second's message was taken for a client that is gone")
+		}
+	})
+}
+
+// Nor does one that had allowance, and waited for more data: nothing is taken for it, not even for a moment.
+func TestHangUpWhileWaitingForBytes(t *testing.T) {
+	inBubble(t, throttle.Settings{Topic: msgs(10)}, func(b *bubble) {
+		x := b.topic("x", 1, nil)
+		b.backlog(x, 5, 1, 10)
+		w := b.dial("one")
+		q := fetchOf(at(x, 0, 0))
+		q.MaxWaitMillis, q.MinBytes = 10_000, 100_000
+		w.send(12, q)
+		time.Sleep(500 * time.Millisecond)
+		w.conn.Close()
+		synctest.Wait()
+		if charged, back := b.b.dispatch.charged[throttle.Messages].Load(), b.b.dispatch.refunded[throttle.Messages].Load(); charged != 0 || back != 0 {
+			t.Errorf("%d messages are charged and %d given back", charged, back)
 		}
 	})
 }

@@ -260,3 +260,18 @@ func TestEqualReadersGetAlike(t *testing.T) {
 		})
 	}
 }
+
+// Who takes little at a time, because its answers have no more room, is not taken for one that has caught up: the rest of its share is kept for it while
+// it is away.
+func TestSmallAnswersKeepTheirShare(t *testing.T) {
+	inBubble(t, throttle.Settings{Topic: msgs(10), Mode: throttle.Precise}, func(b *bubble) {
+		x := b.topic("x", 1, nil)
+		b.backlog(x, 700, 1, 10)
+		quick := b.read("quick", time.Minute, nil, at(x, 0, 0))
+		small := b.read("small", time.Minute, func(r *reader) { r.gap = 80 * time.Millisecond }, want{x, 0, 0, 1, -1, -1})
+		b.readers.Wait()
+		if a, b := quick.total(), small.total(); a+b != 600 || b < 290 || b > 310 {
+			t.Errorf("%d and %d of 600", a, b)
+		}
+	})
+}

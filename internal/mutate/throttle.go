@@ -114,4 +114,34 @@ var throttling = []mutant{
 		file: "log/files.go", pkg: inLog, tests: "TestWhereBatchesAreKnown",
 		old: "\ts.tally.forget()\n", new: "",
 	},
+	{
+		name: "a refund after a shorter period comes out of the new one",
+		file: "throttle/tape.go", pkg: inThrottle, tests: "TestRefundAfterShorterPeriod",
+		old: "(v.window == 0 || c == nil || c.at < at)", new: "(true || c == nil || c.at < at)",
+	},
+	{
+		name: "who waits for more than two windows loses its turn",
+		file: "throttle/watch.go", pkg: inThrottle, tests: "TestLongWaitsKeepTheirTurn",
+		old: "\tcl.until = max(cl.until, cl.counter.remembered(now)) // however long it has waited\n", new: "",
+	},
+	{
+		name: "an answer without room for more is taken for one that has caught up",
+		file: "broker/fetch_limits.go", pkg: inBroker, tests: "TestSmallAnswersKeepTheirShare",
+		old: "\td.plan.More = d.plan.More || p.rng.Next < limit\n", new: "",
+	},
+	{
+		name: "who is invited and waits for more data keeps its turn",
+		file: "broker/fetch_limits.go", pkg: inBroker, tests: "TestTurnIsPassedOn",
+		old: "\tl.watch.Cancel(f.clock())\n\treturn true\n", new: "\treturn true\n",
+	},
+	{
+		name: "a fetch that is planned anew counts its first plan too",
+		file: "broker/01_fetch.go", pkg: inBroker, tests: "TestOneAnswerAWindow",
+		old: "f.now, f.ahead, f.avail = 0, throttle.Cost{}, 0", new: "f.now, f.avail = 0, 0",
+	},
+	{
+		name: "use that has moved is given back where it was taken",
+		file: "broker/fetch_limits.go", pkg: inBroker, tests: "TestUseThatMovedIsNotGivenBack",
+		old: "\tif u.sub != name {\n\t\treturn false\n\t}\n\tu.use", new: "\tu.use",
+	},
 }
