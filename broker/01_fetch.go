@@ -265,7 +265,7 @@ const longPlan = 256
 func (f *fetchCall) plan(last bool) bool {
 	f.gone = last && f.abandoned()
 	if len(f.parts) > longPlan && f.broker.dispatch.Limited() {
-		defer f.broker.dispatch.queue()()
+		defer f.queue()()
 	}
 	for races := 0; ; {
 		if due := f.survey() || last; !due {

@@ -29,6 +29,15 @@ func (f *fetchCall) capByQuota() {
 	}
 }
 
+// queue waits for the turn of a long plan. That is no request time.
+func (f *fetchCall) queue() (leave func()) {
+	if f.quota.meter(quota.Request) != nil {
+		began := time.Now()
+		defer func() { f.quota.noteWork(-time.Since(began)) }()
+	}
+	return f.broker.dispatch.queue()
+}
+
 // charge counts an answer of n bytes. It tells how long the client is to be held, and whether the answer may leave.
 func (q *connQuota) charge(n int64) (wait time.Duration, ok bool) {
 	patient := q.refused.Load() >= patience

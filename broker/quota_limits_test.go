@@ -313,6 +313,30 @@ func TestRequestQuota(t *testing.T) {
 	})
 }
 
+// The time in which a long plan waits for its turn does not count.
+func TestRequestQuotaWithoutQueueing(t *testing.T) {
+	inBubble(t, throttle.Settings{Broker: msgs(10)}, func(b *bubble) {
+		x := b.topic("a", longPlan+1, nil)
+		b.quota("c", "request_percentage", 1) // a tenth of a second at once
+		b.b.dispatch.planning <- struct{}{}   // somebody plans for ever
+		var parts []want
+		for i := range x.partitions() {
+			parts = append(parts, at(x, i, 0))
+		}
+		w, began := b.dial("c"), time.Now()
+		q := fetchOf(parts...)
+		q.MaxWaitMillis = 0
+		for range 5 {
+			if resp := w.do(12, q).(*kmsg.FetchResponse); resp.ThrottleMillis != 0 {
+				t.Errorf("held for %d ms", resp.ThrottleMillis)
+			}
+		}
+		if time.Since(began) < 5*queueAtMost {
+			t.Error("nothing has queued")
+		}
+	})
+}
+
 // While no quota is set nothing is kept, and what was kept goes with the quotas.
 func TestNoQuotaNoState(t *testing.T) {
 	inBubble(t, throttle.Settings{}, func(b *bubble) {
