@@ -138,9 +138,6 @@ func (r *reader) take(resp *kmsg.FetchResponse) {
 				n := r.asked(t.Topic, p.Partition).count(r.b.t, p.RecordBatches)
 				if at := time.Since(r.b.born); at < r.until {
 					r.got = append(r.got, readerGot{at, t.Topic, p.Partition, n, len(offsetsOf(r.b.t, p.RecordBatches)), len(p.RecordBatches)})
-					if r.heard != nil {
-						r.heard()
-					}
 				}
 			}
 		}

@@ -21,6 +21,7 @@ type throttledWorld struct {
 	all     bool // the limits hold at once
 	tails   bool // those at the end are exempt
 	mode    throttle.Mode
+	modes   []modeChange
 	rates   [3][2]int64
 	period  time.Duration
 	windows int
@@ -30,11 +31,16 @@ type throttledWorld struct {
 	highest []int64 // rate of the limit that held in each window
 }
 
+// modeChange is since when messages are counted in a way.
+type modeChange struct {
+	since time.Duration
+	mode  throttle.Mode
+}
+
 // worldReader is a reader and what it stands for.
 type worldReader struct {
 	*reader
 	stays bool // from the beginning to the end
-	modes []throttle.Mode
 }
 
 // unitBytes is how many bytes count as a message where bytes are limited: about a batch of one.
@@ -53,6 +59,16 @@ func newThrottledWorld(b *bubble, seed uint64) *throttledWorld {
 }
 
 func (w *throttledWorld) rate() int64 { return 1 + w.rnd.Int64N(40) }
+
+// modeAt is how messages were counted at a time.
+func (w *throttledWorld) modeAt(at time.Duration) (mode throttle.Mode) {
+	for _, c := range w.modes {
+		if c.since <= at {
+			mode = c.mode
+		}
+	}
+	return mode
+}
 
 func (w *throttledWorld) settings() throttle.Settings {
 	s := throttle.Settings{Mode: w.mode, Period: w.period, ExemptTail: w.tails}
@@ -80,6 +96,7 @@ func (w *throttledWorld) until() time.Duration { return time.Duration(w.windows)
 
 // run lets some readers read for a while, and alters the limits and the way of counting meanwhile.
 func (w *throttledWorld) run(alter bool) {
+	w.modes = []modeChange{{0, w.mode}}
 	w.b.limit(w.settings())
 	w.x = w.b.topic("x", 1+w.rnd.Int32N(3), nil)
 	for i := range w.x.partitions() {
@@ -101,6 +118,7 @@ func (w *throttledWorld) run(alter bool) {
 			w.rates[w.rnd.IntN(3)] = [2]int64{w.rate(), w.rate() * unitBytes}
 			if w.rnd.IntN(3) == 0 {
 				w.mode = throttle.Mode(w.rnd.IntN(3))
+				w.modes = append(w.modes, modeChange{time.Since(w.b.born), w.mode})
 			}
 			w.b.limit(w.settings())
 			w.holds(window)
@@ -130,7 +148,6 @@ func (w *throttledWorld) reader(i int) {
 			r.gap = time.Duration(1+w.rnd.IntN(2)*w.rnd.IntN(700)) * time.Millisecond
 		}
 		r.begin, r.until = begin, w.until() // what comes when it has gone counts
-		r.heard = func() { x.modes = append(x.modes, w.mode) }
 	}, parts...)
 	w.readers = append(w.readers, x)
 }
@@ -173,7 +190,7 @@ type worldAccount struct {
 func (w *throttledWorld) accounts() map[string]*worldAccount {
 	all := map[string]*worldAccount{}
 	for _, r := range w.readers {
-		for i, g := range r.got {
+		for _, g := range r.got {
 			k := "broker"
 			switch w.level {
 			case throttle.TopicLevel:
@@ -184,7 +201,7 @@ func (w *throttledWorld) accounts() map[string]*worldAccount {
 			if all[k] == nil {
 				all[k] = &worldAccount{left: make([]int64, w.windows)}
 			}
-			n, atOnce := w.charge(g, r.modes[i])
+			n, atOnce := w.charge(g, w.modeAt(g.at))
 			all[k].left[int(g.at/w.period)] += n
 			all[k].largest = max(all[k].largest, atOnce)
 			all[k].stays = all[k].stays || r.stays

@@ -120,11 +120,6 @@ var throttling = []mutant{
 		old: "(v.window == 0 || c == nil || c.at < at)", new: "(true || c == nil || c.at < at)",
 	},
 	{
-		name: "who waits for more than two windows loses its turn",
-		file: "throttle/watch.go", pkg: inThrottle, tests: "TestLongWaitsKeepTheirTurn",
-		old: "\tcl.until = max(cl.until, cl.counter.remembered(now)) // however long it has waited\n", new: "",
-	},
-	{
 		name: "an answer without room for more is taken for one that has caught up",
 		file: "broker/fetch_limits.go", pkg: inBroker, tests: "TestSmallAnswersKeepTheirShare",
 		old: "\td.plan.More = d.plan.More || p.rng.Next < limit\n", new: "",
