@@ -31,9 +31,16 @@ type Appended struct {
 // all others wait for theirs.
 // While the disk is full only internal batches are taken. Errors: ErrTooLarge, ErrOutOfOrderSequence, ErrInvalidProducerEpoch, ErrDamaged, ErrStorage (ErrTooManyFiles), ErrOffline, ErrDeleted; nothing was appended then.
 func (l *Log) Append(b kproto.Batch, o AppendOptions) (Appended, error) {
-	if err := l.admitAppend(o.Internal); err != nil {
-		return Appended{}, err
-	}
+	var a Appended
+	err := l.dir.files.untilRoom(l.dir.files.roomToAppend, func() (err error) {
+		a, err = l.append(b, o)
+		return err
+	})
+	return a, err
+}
+
+// append is Append, and errRoomTaken where a file must be opened and as many are as may be.
+func (l *Log) append(b kproto.Batch, o AppendOptions) (Appended, error) {
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,6 +100,10 @@ func (l *Log) writeIfRoom(b kproto.Batch, cfg *Config, now time.Time, replyTime 
 			return err
 		}
 	}
+	if !o.Internal && !l.reserveFiles(l.lackingFor(b, cfg, now), l.dir.files.appendLimit()) {
+		return errRoomTaken
+	}
+	defer l.endReserve()
 	err := l.write(b, cfg, now, replyTime)
 	if err != nil && l.dir.space.noticed(err) && o.Internal && l.state == stateOpen {
 		err = l.write(b, cfg, now, replyTime)
@@ -181,6 +192,14 @@ func (l *Log) segmentFor(b kproto.Batch, cfg *Config, now time.Time) (*segment, 
 	}
 	l.toSeal(seg, ps)
 	return next, nil
+}
+
+// lackingFor is how many files segmentFor has to open.
+func (l *Log) lackingFor(b kproto.Batch, cfg *Config, now time.Time) int64 {
+	if len(l.segs) > 0 && l.active().isOpen() && !mustRoll(l.active(), b, l.end, cfg, now) {
+		return 0
+	}
+	return 1
 }
 
 // mustRoll: by size, by time (segment.ms, by record timestamps as Kafka does, so that a replay rolls alike), by index size, by offset range.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 	"time"
 
@@ -66,7 +65,7 @@ func (l *Log) Clean(ctx context.Context, o CleanOptions) (Cleaned, error) {
 	for more := true; more && err == nil; {
 		more, err = l.cleanRound(ctx, o, &done)
 	}
-	if errors.Is(err, errSourcesGone) {
+	if errors.Is(err, errSegmentGone) {
 		err = nil // the next run sees what is left
 	}
 	return done, l.afterCleaning(err)
@@ -99,7 +98,7 @@ type round struct {
 	logStart int64 // log start: what lies below is deleted
 	end      int64 // the round's end: what lies above is left as it is
 
-	sources []*segment      // to be cleaned, from the log's first
+	sources []*segment      // to be cleaned, from the log's first. They are sealed, and opened one at a time
 	beyond  []sized         // all after them
 	high    int64           // high watermark
 	lastOf  map[int64]int64 // last offset of the last batch of each living producer
@@ -118,7 +117,6 @@ func (l *Log) cleanRound(ctx context.Context, o CleanOptions, done *Cleaned) (mo
 	if err := r.plan(); err != nil {
 		return false, err
 	}
-	defer r.release()
 	r.reader.spend = r.spendRead
 	if err := r.findTransactions(); err != nil || len(r.sources) == 0 {
 		return false, err
@@ -139,7 +137,7 @@ func (l *Log) cleanRound(ctx context.Context, o CleanOptions, done *Cleaned) (mo
 	return r.end < r.sources[len(r.sources)-1].next, nil
 }
 
-// plan takes what is needed of the log, and holds on to its segments.
+// plan takes what is needed of the log. Its segments may go meanwhile: borrow says so.
 func (r *round) plan() error {
 	l := r.log
 	l.mu.Lock()
@@ -155,11 +153,6 @@ func (r *round) plan() error {
 		return err
 	}
 	for i, s := range l.segs {
-		if err := s.open(os.O_RDWR); err != nil {
-			r.release()
-			return err
-		}
-		s.acquire()
 		if i < n {
 			r.sources = append(r.sources, s)
 		} else {
@@ -181,7 +174,7 @@ func (l *Log) cleanableSegments(cfg *Config, now time.Time) (int, error) {
 			break
 		}
 		if newest < maxOffset && s.next > l.firstDirty() {
-			if err := s.openIndexes(cfg.IndexInterval); err != nil {
+			if err := s.findNewest(cfg.IndexInterval); err != nil {
 				return 0, err
 			}
 			if s.maxTime > newest {
@@ -205,15 +198,6 @@ func (l *Log) lastBatches(now time.Time) map[int64]int64 {
 	return last
 }
 
-func (r *round) release() {
-	for _, s := range r.sources {
-		s.release()
-	}
-	for _, s := range r.beyond {
-		s.seg.release()
-	}
-}
-
 func (r *round) spendRead(n int) error {
 	r.done.Read += int64(n)
 	return r.spend(n)
@@ -235,13 +219,12 @@ func (r *round) findTransactions() error {
 		}
 	}
 	var err error
-	if r.txns, err = scanTransactions(append(segs, r.beyond...), len(segs), r.high, r.spendRead); err != nil {
+	if r.txns, err = scanTransactions(r.log, append(segs, r.beyond...), len(segs), r.high, r.spendRead); err != nil {
 		return err
 	}
 	n := len(r.sources)
 	for n > 0 && r.sources[n-1].next > r.txns.unstable {
 		n--
-		r.sources[n].release()
 	}
 	r.sources = r.sources[:n]
 	return nil
@@ -264,6 +247,11 @@ func (r *round) findKeys() error {
 }
 
 func (r *round) keysOf(s *segment) (full bool, err error) {
+	release, err := r.log.borrow(s)
+	if err != nil {
+		return false, err
+	}
+	defer release()
 	r.reader.read(s)
 	for {
 		b, _, err := r.reader.next()
@@ -347,6 +335,11 @@ func (r *round) unreadable(s *segment, err error) error {
 
 // copy takes one segment of a group over. end is the group's.
 func (r *round) copy(w *cleanedWriter, s *segment, end int64) error {
+	release, err := r.log.borrow(s)
+	if err != nil {
+		return err
+	}
+	defer release()
 	r.reader.read(s)
 	for {
 		b, pos, err := r.reader.next()

@@ -2,7 +2,9 @@ package log
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -226,6 +228,37 @@ func TestIOBudget(t *testing.T) {
 	} {
 		if w := b.book(now.Add(c.at), c.n); w.Round(time.Millisecond) != c.want.Round(time.Millisecond) {
 			t.Errorf("%d: wait %v, want %v", i, w, c.want)
+		}
+	}
+}
+
+// TestCleaningThatIsCutOffGoesOn: a run that ends between two segments that it writes leaves the rest dirty, and the next run cleans it.
+func TestCleaningThatIsCutOffGoesOn(t *testing.T) {
+	for _, cutOff := range []bool{false, true} {
+		r := newCleanRig(t, compacting())
+		for i := range 12 {
+			r.put(0, false, fmt.Sprintf("a=%d%s", i, strings.Repeat("x", 40)))
+		}
+		r.log.finishSync() // all segments but the last are sealed
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		o := CleanOptions{Now: time.UnixMilli(r.now), MapBytes: 1 << 16}
+		o.Spend = func(ctx context.Context, _ int) error {
+			r.log.mu.Lock()
+			defer r.log.mu.Unlock()
+			if cutOff && r.log.firstDirty() > 0 {
+				cancel()
+			}
+			return ctx.Err()
+		}
+		if _, err := r.log.Clean(ctx, o); errors.Is(err, context.Canceled) != cutOff {
+			t.Fatalf("cut off %v: %v", cutOff, err)
+		}
+		o.Spend = nil
+		_, err := r.log.Clean(t.Context(), o)
+		must(t, err)
+		if left := r.show(); strings.Count(left, "a=") != 1 { // the newest of what is sealed
+			t.Errorf("cut off %v: %s", cutOff, left)
 		}
 	}
 }

@@ -84,6 +84,7 @@ func (s *segment) beganAt() int64 {
 	if s.firstTime >= 0 || s.size == 0 {
 		return s.firstTime
 	}
+	defer s.closeAgain()()
 	if s.open(os.O_RDWR) != nil {
 		return maxOffset
 	}

@@ -45,15 +45,13 @@ func (l *Log) reserve(x *swap) error {
 		return err
 	}
 	if _, ok := l.indexOf(x.old); !ok {
-		return fmt.Errorf("%w: segments from offset %d on were removed while they were cleaned", errSourcesGone, x.old[0].base)
+		return fmt.Errorf("%w: segments from offset %d on were removed while they were cleaned", errSegmentGone, x.old[0].base)
 	}
 	for _, s := range x.old {
 		s.busy = true
 	}
 	return nil
 }
-
-var errSourcesGone = errors.New("nothing to swap")
 
 // indexOf finds a run of segments.
 func (l *Log) indexOf(run []*segment) (int, bool) {
@@ -150,6 +148,7 @@ func (l *Log) finishSwap(x *swap) error {
 	l.cleaner.unfinished = nil
 	l.mu.Unlock()
 	l.free([]*segment{x.fresh})
+	l.closeIdle(x.fresh)
 	return nil
 }
 

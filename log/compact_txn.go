@@ -22,15 +22,21 @@ type transactions struct {
 // offsetSpan is a transaction's first offset and that of its marker.
 type offsetSpan struct{ first, marker int64 }
 
-// scanTransactions reads the headers of the segments, which are those to be cleaned and then all that follow, up to the offset end. Of
+// scanTransactions reads the headers of segments of the log, which are those to be cleaned and then all that follow, up to the offset end. Of
 // the latter it reads only what it needs to see each transaction end.
-func scanTransactions(segs []sized, clean int, end int64, spend func(int) error) (*transactions, error) {
+func scanTransactions(l *Log, segs []sized, clean int, end int64, spend func(int) error) (*transactions, error) {
 	t := &transactions{aborted: map[int64][]offsetSpan{}, open: map[int64]int64{}, unstable: maxOffset}
 	for i, s := range segs {
 		if i >= clean && len(t.open) == 0 {
 			break
 		}
-		if err := t.scan(s, i < clean, end, spend); err != nil {
+		release, err := l.borrow(s.seg)
+		if err != nil {
+			return nil, err
+		}
+		err = t.scan(s, i < clean, end, spend)
+		release()
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", s.seg.path(logSuffix), err)
 		}
 	}

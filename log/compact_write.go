@@ -96,7 +96,7 @@ func (w *cleanedWriter) create() error {
 		return storageError("create cleaned segment", err)
 	}
 	w.seg.file = f
-	w.seg.took(1)
+	w.round.log.dir.files.took(1, 0)
 	return nil
 }
 

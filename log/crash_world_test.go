@@ -437,7 +437,7 @@ func (l *Log) tryView(from, limit int64) (view, error) {
 		return view{}, errBusy
 	}
 	s := l.segmentOf(from)
-	if s == nil || !s.readable() && !l.dir.files.roomToRead() {
+	if s == nil {
 		return view{}, errRoomTaken
 	}
 	return l.viewOf(s, from, limit)

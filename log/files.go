@@ -1,7 +1,10 @@
 package log
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -63,11 +66,38 @@ func (d *Dir) CloseIdle() {
 func (f *descriptors) appendLimit() int64 { return max(1, f.limit-max(minShare, f.limit/readShare)) }
 
 func (f *descriptors) roomToAppend() bool { return f.open.Load() < f.appendLimit() }
-func (f *descriptors) roomToRead() bool   { return f.open.Load() < f.limit }
 
-// took counts files that a segment has opened.
-func (f *descriptors) took(n int64) {
-	f.open.Add(n)
+// readLimit is the bound for reads: there is always room for one, if nothing else is open.
+func (f *descriptors) readLimit() int64 { return max(f.limit, minShare) }
+
+// roomToRead: for all files of a sealed segment.
+func (f *descriptors) roomToRead() bool { return f.open.Load()+minShare <= f.readLimit() }
+
+// reserveFiles counts n files as open before they are, unless that would be more than limit. So the bound holds however many logs open files at a time.
+// Called with mu held, until endReserve.
+func (l *Log) reserveFiles(n, limit int64) bool {
+	f := l.dir.files
+	for {
+		open := f.open.Load()
+		if n > 0 && open+n > limit {
+			return false
+		}
+		if f.open.CompareAndSwap(open, open+n) {
+			l.reserved += n
+			return true
+		}
+	}
+}
+
+// endReserve gives back what was reserved and not opened.
+func (l *Log) endReserve() {
+	l.dir.files.open.Add(-l.reserved)
+	l.reserved = 0
+}
+
+// took counts files that were opened. Some of them are counted as open already.
+func (f *descriptors) took(n, reserved int64) {
+	f.open.Add(n - reserved)
 	f.opened.Add(n)
 }
 
@@ -133,55 +163,57 @@ func (f *descriptors) makeRoom(room func() bool) {
 // admitRead makes room for the file of a read, if it is not open. It does not wait: what is in the way may be held by the reader itself. Called without mu.
 func (l *Log) admitRead(offset int64) error {
 	f := l.dir.files
-	if f.roomToRead() || l.opened(func() *segment { return l.segmentOf(offset) }, (*segment).readable) {
+	room := func() bool { return f.open.Load()+l.lackingAt(offset) <= f.readLimit() }
+	if f.roomToRead() || room() {
 		return nil
 	}
-	if f.makeRoom(f.roomToRead); f.roomToRead() {
+	if f.makeRoom(f.roomToRead); room() {
 		return nil
 	}
 	return f.refused()
 }
 
-// admitAppend makes room for the file of an append, if it is not open. It waits while more partitions have unsynced appends than may have files open. The
-// broker's own logs are few, and who appends to them must not wait for clients: they are let through. Called without mu.
-func (l *Log) admitAppend(internal bool) error {
-	f := l.dir.files
-	if f.roomToAppend() || l.opened(l.last, (*segment).isOpen) {
-		return nil
-	}
-	for began := time.Now(); ; time.Sleep(roomLook) {
-		if f.makeRoom(f.roomToAppend); internal || f.roomToAppend() {
-			return nil
-		}
+// untilRoom calls f until it does not say errRoomTaken, and makes room meanwhile. It waits while more partitions have unsynced appends than may have files
+// open. Called without mu.
+func (f *descriptors) untilRoom(room func() bool, open func() error) error {
+	err := open()
+	for began := time.Now(); errors.Is(err, errRoomTaken); err = open() {
 		if time.Since(began) > f.wait {
 			return f.refused()
 		}
+		if f.makeRoom(room); !room() {
+			time.Sleep(roomLook)
+		}
 	}
+	return err
 }
 
 func (f *descriptors) refused() error {
 	return fmt.Errorf("%w: %w: %d", ErrStorage, ErrTooManyFiles, f.limit)
 }
 
-func (l *Log) last() *segment {
-	if len(l.segs) == 0 {
-		return nil
-	}
-	return l.active()
-}
-
-// opened tells whether the files of a segment that are needed are open.
-func (l *Log) opened(which func() *segment, needed func(*segment) bool) bool {
+// lackingAt is how many files a read at the offset has to open.
+func (l *Log) lackingAt(offset int64) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := which()
-	return s != nil && needed(s)
+	if s := l.segmentOf(offset); s != nil {
+		return s.lacking()
+	}
+	return 1
 }
 
 func (s *segment) isOpen() bool { return s.file != nil }
 
-// readable: a read opens no file, neither of the data nor of the indexes.
-func (s *segment) readable() bool { return s.isOpen() && s.hasIndexes() }
+// lacking is how many files a read of the segment has to open, of the data and of the indexes.
+func (s *segment) lacking() (n int64) {
+	if !s.isOpen() {
+		n++
+	}
+	if !s.hasIndexes() {
+		n += 2
+	}
+	return n
+}
 
 // leaveRoom closes the files that opening the log has needed, if there is no room for them. Called with mu held.
 func (l *Log) leaveRoom() {
@@ -256,10 +288,14 @@ func (s *segment) open(flag int) error {
 	return nil
 }
 
+// took counts files that were opened. Called with Log.mu held.
 func (s *segment) took(n int64) {
-	if s.log != nil {
-		s.log.dir.files.took(n)
+	if s.log == nil {
+		return
 	}
+	reserved := min(n, s.log.reserved)
+	s.log.reserved -= reserved
+	s.log.dir.files.took(n, reserved)
 }
 
 func (s *segment) gave(n int64) {
@@ -284,6 +320,65 @@ func (s *segment) shut() {
 	if s.offsets.file != nil || s.times.file != nil {
 		s.offsets, s.times = offsets{}, times{}
 	}
+}
+
+// closeAgain gives what closes the files of a segment after a look at it, if none was open before and nobody else has come to use it. Both called with
+// Log.mu held, the log having the segment.
+func (s *segment) closeAgain() func() {
+	wasOpen := s.files() > 0
+	return func() {
+		if !wasOpen && s.idle() {
+			s.shut()
+		}
+	}
+}
+
+// idle tells whether the files may be closed: only the log holds the segment, and all in it is synced. Called with Log.mu held: only then references are added.
+func (s *segment) idle() bool {
+	return s.refs.Load() == 1 && !s.busy && s.synced >= s.size && !s.torn
+}
+
+// closeIdle closes the files of a segment that nobody uses: who goes over many would else leave them all open.
+func (l *Log) closeIdle(s *segment) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if slices.Contains(l.segs, s) && s.idle() {
+		s.shut()
+	}
+}
+
+// findNewest makes sure that the segment's largest timestamp is known. Called with Log.mu held.
+func (s *segment) findNewest(indexInterval int64) error {
+	if s.maxTime >= 0 {
+		return nil
+	}
+	defer s.closeAgain()()
+	return s.openIndexes(indexInterval)
+}
+
+// errSegmentGone: the log has let go of a segment, or has another in its place.
+var errSegmentGone = errors.New("segment is gone")
+
+// borrow opens the file of a segment for work without the lock, which may take long; release closes it if it was not open before. One who goes over many
+// segments borrows one at a time, as there may be more of them than files that may be open.
+func (l *Log) borrow(s *segment) (release func(), err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !slices.Contains(l.segs, s) {
+		return nil, errSegmentGone
+	}
+	closeAgain := s.closeAgain()
+	if err := s.open(os.O_RDWR); err != nil {
+		return nil, err
+	}
+	s.acquire()
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if s.release(); slices.Contains(l.segs, s) {
+			closeAgain()
+		}
+	}, nil
 }
 
 // closeFiles ends the use of the files. Nothing in them is unsynced: a segment is synced before the log lets go of it, or is being deleted.

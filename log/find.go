@@ -96,10 +96,7 @@ func (l *Log) lostBelow(limit int64, mayHave func(*segment) bool) error {
 // limit. One segment at a time is pinned. fn ends it with io.EOF, which is no error.
 func (l *Log) eachView(limit int64, want func(*segment) bool, fn func(v *view, start, limit int64) error) error {
 	for at, more := int64(0), true; more; {
-		if f := l.dir.files; !f.roomToRead() {
-			f.makeRoom(f.roomToRead)
-		}
-		x, err := l.viewsFrom(at, limit, want)
+		x, err := l.roomyViews(at, limit, want)
 		if err != nil || len(x.views) == 0 {
 			return err
 		}
@@ -114,6 +111,15 @@ func (l *Log) eachView(limit int64, want func(*segment) bool, fn func(v *view, s
 		at, more = x.next, x.next < x.end
 	}
 	return nil
+}
+
+// roomyViews is viewsFrom, and waits for room for the files: a search holds none meanwhile.
+func (l *Log) roomyViews(at, limit int64, want func(*segment) bool) (x pinned, err error) {
+	err = l.dir.files.untilRoom(l.dir.files.roomToRead, func() error {
+		x, err = l.viewsFrom(at, limit, want)
+		return err
+	})
+	return x, err
 }
 
 // pinned is a segment as eachView goes over it.
@@ -160,7 +166,7 @@ func (l *Log) viewsFrom(at, limit int64, want func(*segment) bool) (x pinned, er
 
 // windowViews pins a segment once for all its windows; none if it is not wanted. What it opened to find out is closed again.
 func (l *Log) windowViews(s *segment, limit int64, want func(*segment) bool) (vs []view, err error) {
-	wasOpen := s.files() > 0
+	closeAgain := s.closeAgain()
 	for _, w := range s.windows() {
 		if w.base >= limit {
 			break
@@ -174,9 +180,7 @@ func (l *Log) windowViews(s *segment, limit int64, want func(*segment) bool) (vs
 		}
 		if !want(s) {
 			s.release()
-			if !wasOpen && s.refs.Load() == 1 {
-				s.shut()
-			}
+			closeAgain()
 			return nil, nil
 		}
 		if len(vs) > 0 {

@@ -78,11 +78,12 @@ type Log struct {
 	seals     *syncWork // what is being sealed, or waits for it
 	syncDone  *sync.Cond
 	syncTimer *time.Timer
-	enlisted  bool // in the queue of logs with open files
-	newDir    bool // the directory's own entry and partition.metadata are not durable yet
-	newFiles  bool // entries in the directory are not durable yet
-	unlisted  bool // there are sealed segments that are not in the list of them
-	slotIndex int  // -1: none yet
+	reserved  int64 // files that are counted as open, and are to be opened by who holds mu
+	enlisted  bool  // in the queue of logs with open files
+	newDir    bool  // the directory's own entry and partition.metadata are not durable yet
+	newFiles  bool  // entries in the directory are not durable yet
+	unlisted  bool  // there are sealed segments that are not in the list of them
+	slotIndex int   // -1: none yet
 	idle      *idleLook
 	recovery  int64
 	fill      fullness

@@ -1,7 +1,6 @@
 package log
 
 import (
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -110,27 +109,41 @@ func (l *Log) writeManifest(about []sealing) error {
 	l.manifest.Lock()
 	defer l.manifest.Unlock()
 	l.mu.Lock()
-	var segs []*segment
-	var opening error
-	for _, s := range l.segs {
-		if s.sealed || slices.ContainsFunc(about, func(x sealing) bool { return x.seg == s }) {
-			if s.listed == nil && !s.summed {
-				opening = cmp.Or(opening, s.open(os.O_RDWR))
-			}
-			s.acquire()
-			segs = append(segs, s)
-		}
-	}
+	segs := slices.DeleteFunc(slices.Clone(l.segs), func(s *segment) bool {
+		return !s.sealed && !slices.ContainsFunc(about, func(x sealing) bool { return x.seg == s })
+	})
 	l.mu.Unlock()
-	defer l.dropSegments(segs)
-	if len(segs) == 0 || opening != nil {
-		return opening // deleted meanwhile, or the disk says nothing now
+	es := make([]sealedEntry, 0, len(segs))
+	for _, s := range segs {
+		e, err := l.entryOf(s)
+		switch {
+		case errors.Is(err, errSegmentGone):
+			continue
+		case err != nil:
+			return err
+		}
+		es = append(es, e)
 	}
-	es, err := l.entriesOf(segs)
-	if err != nil {
-		return err
+	if len(es) == 0 {
+		return nil // deleted meanwhile
 	}
 	return l.storeManifest(es)
+}
+
+// entryOf is segment.entry without the lock, which may take long.
+func (l *Log) entryOf(s *segment) (sealedEntry, error) {
+	l.mu.Lock()
+	if s.listed != nil || s.summed {
+		defer l.mu.Unlock()
+		return s.entry()
+	}
+	l.mu.Unlock()
+	release, err := l.borrow(s)
+	if err != nil {
+		return sealedEntry{}, err
+	}
+	defer release()
+	return s.entry()
 }
 
 // listAll lists every segment at a clean stop, the last one too. Called with mu held, when nothing else is at work on the log.

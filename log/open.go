@@ -274,7 +274,9 @@ func (l *Log) loadEpochs(first int, sl slot) error {
 	}
 	l.epochs = nil
 	for _, s := range l.segs[:first] {
-		if err := s.eachHeader(func(h kproto.Batch) { l.epochs.assign(h.LeaderEpoch(), h.BaseOffset()) }); err != nil {
+		err := s.eachHeader(func(h kproto.Batch) { l.epochs.assign(h.LeaderEpoch(), h.BaseOffset()) })
+		s.shut()
+		if err != nil {
 			return err
 		}
 	}

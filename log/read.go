@@ -63,7 +63,7 @@ func (l *Log) Read(from, limit int64, max int, whole bool) (Range, error) {
 	return r, nil
 }
 
-// errRoomTaken: others have opened files since there was room for those of the read.
+// errRoomTaken: there is no room for the files that are needed, or others have opened theirs since there was.
 var errRoomTaken = errors.New("no room for another file")
 
 // pin makes room for the files of a read, and is view. Where many begin to read at once, others may be there first again and again: then there is no room.
@@ -97,16 +97,18 @@ func (l *Log) view(from, limit int64) (view, error) {
 		return view{}, nil
 	}
 	s := l.segmentOf(from)
-	switch {
-	case s == nil:
+	if s == nil {
 		return view{}, nil
-	case !s.readable() && !l.dir.files.roomToRead():
-		return view{}, errRoomTaken
 	}
 	return l.viewOf(s, from, limit)
 }
 
+// viewOf pins a segment, whose files it opens if there is room. Called with mu held.
 func (l *Log) viewOf(s *segment, from, limit int64) (view, error) {
+	if !l.reserveFiles(s.lacking(), l.dir.files.readLimit()) {
+		return view{}, errRoomTaken
+	}
+	defer l.endReserve()
 	if err := s.open(os.O_RDWR); err != nil {
 		return view{}, err
 	}

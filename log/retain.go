@@ -219,7 +219,7 @@ func (l *Log) largestTime(s *segment) (int64, error) {
 		return l.largestTime(l.segs[slices.Index(l.segs, s)+1])
 	}
 	if s.sealed && s.maxTime < 0 {
-		if err := s.openIndexes(l.cfg.Load().IndexInterval); err != nil {
+		if err := s.findNewest(l.cfg.Load().IndexInterval); err != nil {
 			return 0, err
 		}
 	}
@@ -242,6 +242,7 @@ func (s *segment) emptiedTime() (newest int64, err error) {
 	if newest = -1; !s.sealed || s.gaps <= s.base {
 		return newest, nil
 	}
+	defer s.closeAgain()()
 	err = s.eachHeader(func(h kproto.Batch) { newest = max(newest, h.MaxTimestamp()) })
 	return newest, err
 }

@@ -42,7 +42,7 @@ var compaction = []mutant{
 	},
 	{
 		name: "compaction: clean up to the round's end after its first segment",
-		file: "log/compact.go", pkg: inLog, tests: compactionCrashes + "|TestCompactionModel",
+		file: "log/compact.go", pkg: inLog, tests: "TestCleaningThatIsCutOffGoesOn",
 		old: "reached := min(r.end, end)", new: "reached := r.end",
 	},
 	{
