@@ -34,6 +34,7 @@ type space struct {
 
 	mu     sync.Mutex
 	timer  *time.Timer
+	freed  time.Time // when the ballast was last given up
 	closed bool
 }
 
@@ -72,7 +73,7 @@ func (s *space) allocate(size int64) error {
 	return err
 }
 
-// noticed looks at an error of the disk. It tells whether it has just made room for what failed.
+// noticed looks at an error of the disk. It tells whether room was just made for what failed, be it for another that failed at the same time.
 func (s *space) noticed(err error) (freed bool) {
 	if !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
 		return false
@@ -80,11 +81,17 @@ func (s *space) noticed(err error) (freed bool) {
 	s.reaper.hurry()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.size == 0 || s.closed || s.full.Load() {
+	if s.size == 0 || s.closed {
 		return false
+	}
+	if s.full.Load() {
+		return time.Since(s.freed) < spaceGap
 	}
 	s.full.Store(true)
 	rerr := s.fs.Remove(s.name)
+	if rerr == nil {
+		s.freed = time.Now()
+	}
 	s.logger.Error("the disk is full: appends are refused until there is space; reads and deletions go on", "directory", s.dir, "error", err)
 	s.timer = time.AfterFunc(spaceGap, s.look)
 	return rerr == nil
