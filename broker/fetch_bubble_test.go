@@ -80,7 +80,6 @@ type reader struct {
 	isolation int8
 	pause     func() time.Duration // another gap, for once
 
-	heard func()        // is called for each readerGot
 	begin time.Duration // when it comes
 
 	until time.Duration // what comes later does not count
