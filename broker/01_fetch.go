@@ -128,13 +128,13 @@ type fetchPart struct {
 	partition int32
 	fetchAsked
 	refused int16         // it has this error whatever the log says
+	send    bool          // the answer names it
+	arrived bool          // exempt is set
+	exempt  bool          // it has no backlog, and such are exempt
 	log     source        // nil when refused
 	sub     *subscription // whose allowance it draws on; nil when refused
 	cached  *sessionPart  // nil without a session
-	send    bool          // the answer names it
 	limit   *allowance    // nil: no limits were found
-	arrived bool          // exempt is set
-	exempt  bool          // it has no backlog, and such are exempt
 	avail   int64         // bytes as min_bytes counts them
 
 	*fetchFound

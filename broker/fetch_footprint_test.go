@@ -16,10 +16,13 @@ import (
 // wait in the fetch. The collector leaves as much again before it runs.
 const maxFootprint = 240
 
+// maxWaiting is what it takes without a limit: what was asked, the watch, and whose it is. What a look finds, 112 bytes, is not kept.
+const maxWaiting = 540
+
 func TestFootprintOfALimit(t *testing.T) {
 	inBubble(t, throttle.Settings{}, func(b *bubble) {
 		b.b.resolver.hint = func() *regexp.Regexp { return regexp.MustCompile("(.*)") } // the client id is the group
-		x := b.topic("t", 1000, nil)
+		x := b.topic("t", 2000, nil)
 		b.backlog(x, 1, 1, 10)
 		b.waiting(x, 1) // what the groups have without limits and without fetches
 		free := b.waiting(x, 1)
@@ -27,6 +30,9 @@ func TestFootprintOfALimit(t *testing.T) {
 		b.dial("first").do(12, fetchOf(at(x, 0, 0))) // takes all there is
 		limited := b.waiting(x, 0)
 		t.Logf("%d bytes for each partition and group, %d without a limit", limited, free)
+		if free > maxWaiting {
+			t.Errorf("a partition that is waited for takes %d bytes, want %d at most", free, maxWaiting)
+		}
 		if limited-free > maxFootprint {
 			t.Errorf("a limit costs %d bytes, want %d at most", limited-free, maxFootprint)
 		}
@@ -55,6 +61,7 @@ func (b *bubble) waiting(x *topic, from int64) int64 {
 // A fetch of ten thousand partitions may have one of these for each, and ten such fetches look at the moment in which a window begins.
 func TestSizesForManyPartitions(t *testing.T) {
 	for name, size := range map[string][2]uintptr{
+		"part":      {unsafe.Sizeof(fetchPart{}), 96},
 		"allowance": {unsafe.Sizeof(allowance{}), 96},
 		"draft":     {unsafe.Sizeof(draft{}), 112},
 		"watch":     {unsafe.Sizeof(watch{}), 48},

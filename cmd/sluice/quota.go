@@ -125,16 +125,8 @@ func (c *quotaSetCmd) ops() []kadm.AlterClientQuotaOp {
 
 // Run sets what is given, and says what holds then.
 func (c *quotaSetCmd) Run(ctx context.Context, s *streams) error {
-	e, err := c.one()
+	e, err := alterQuotas(ctx, s, &c.clientFlags, &c.quotaTarget, c.ops())
 	if err != nil {
-		return err
-	}
-	client, err := c.connect(ctx, s)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	if err := (clientQuotas{client}).alter(ctx, e, c.ops()); err != nil {
 		return err
 	}
 	// It is not read back: a broker of a larger cluster knows it a moment after the controller.
@@ -144,6 +136,20 @@ func (c *quotaSetCmd) Run(ctx context.Context, s *streams) error {
 	}
 	fmt.Fprintln(s.out, set.sentence())
 	return nil
+}
+
+// alterQuotas changes quotas of the one entity that a command names.
+func alterQuotas(ctx context.Context, s *streams, f *clientFlags, t *quotaTarget, ops []kadm.AlterClientQuotaOp) (quotaEntity, error) {
+	e, err := t.one()
+	if err != nil {
+		return e, err
+	}
+	client, err := f.connect(ctx, s)
+	if err != nil {
+		return e, err
+	}
+	defer client.Close()
+	return e, (clientQuotas{client}).alter(ctx, e, ops)
 }
 
 type quotaUnsetCmd struct {
@@ -181,20 +187,12 @@ func (c *quotaUnsetCmd) keys() []string {
 
 // Run takes quotas of one entity back. It is no error if there are none.
 func (c *quotaUnsetCmd) Run(ctx context.Context, s *streams) error {
-	e, err := c.one()
-	if err != nil {
-		return err
-	}
-	client, err := c.connect(ctx, s)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
 	var ops []kadm.AlterClientQuotaOp
 	for _, key := range c.keys() {
 		ops = append(ops, kadm.AlterClientQuotaOp{Key: key, Remove: true})
 	}
-	if err := (clientQuotas{client}).alter(ctx, e, ops); err != nil {
+	e, err := alterQuotas(ctx, s, &c.clientFlags, &c.quotaTarget, ops)
+	if err != nil {
 		return err
 	}
 	if len(ops) == len(settableQuotas) {
